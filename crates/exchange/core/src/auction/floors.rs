@@ -103,10 +103,8 @@ impl<'a> ImpTerms<'a> {
     }
 
     pub(crate) fn has_plain_deal_floor(&self, deal: &AuctionDeal<'_>) -> bool {
-        let is_timed = deal.deal.mincpmpersec.is_some()
-            || deal.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty());
         let inherits = deal.deal.bidfloor.is_none();
-        !(is_timed || inherits && self.has_timed_floor())
+        !(deal.duration_floors(None).has_floor() || inherits && self.has_timed_floor())
     }
 
     /// The floor shown: the one of open bids of any format and size.
@@ -165,18 +163,19 @@ impl AuctionDeal<'_> {
         if !matches!(shape.format, MediaType::Video | MediaType::Audio) {
             return plain;
         }
-        let timed = DurationFloors {
+        plain.max(self.duration_floors(of_imp.longest_seconds).floor(shape.dur))
+    }
+
+    fn duration_floors(&self, longest_seconds: Option<u32>) -> DurationFloors<'_> {
+        DurationFloors {
             per_second: self.deal.mincpmpersec,
             by_duration: self.deal.durfloors.as_deref().unwrap_or_default(),
-            longest_seconds: of_imp.longest_seconds,
-        };
-        plain.max(timed.floor(shape.dur))
+            longest_seconds,
+        }
     }
 
     pub(crate) fn has_own_floor(&self) -> bool {
-        self.deal.bidfloor.is_some()
-            || self.deal.mincpmpersec.is_some()
-            || self.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty())
+        self.deal.bidfloor.is_some() || self.duration_floors(None).has_floor()
     }
 
     /// The seller's discount on bids; none on an agreed price.

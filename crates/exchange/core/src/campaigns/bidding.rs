@@ -22,6 +22,7 @@ use crate::auction::floors::BidShape;
 use crate::auction::terms::{AuctionType, ImpTerms, reaches};
 use crate::campaigns::catalogue::attributes::AdAttributes;
 use crate::creatives::playback::allows_duration;
+use crate::creatives::rules::{blocked_ad_types, blocked_attributes};
 use crate::judging::judge::BIDS_MAX;
 use crate::market::size::AdSize;
 use crate::market::tie::BidIds;
@@ -244,17 +245,10 @@ struct ImpFacts<'b, 'a> {
 impl<'b, 'a> ImpFacts<'b, 'a> {
     fn of(index: usize, terms: &'b ImpTerms<'a>) -> Self {
         let imp: &Imp<'_> = terms.imp;
-        let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
-        let blocks = |code| btype.is_some_and(|btype| btype.contains(&code));
-        let battr = [
-            imp.banner.as_ref().and_then(|banner| banner.battr.as_deref()),
-            imp.video.as_ref().and_then(|video| video.battr.as_deref()),
-            imp.audio.as_ref().and_then(|audio| audio.battr.as_deref()),
-            imp.native.as_ref().and_then(|native| native.battr.as_deref()),
-        ];
-        let set = |battr: Option<&[u32]>| {
-            let known = battr.unwrap_or_default().iter().filter(|code| **code < u64::BITS);
-            known.fold(0, |set, code| set | 1 << code)
+        let blocks = |code| blocked_ad_types(imp).contains(&code);
+        let attributes_blocked = |format| {
+            let battr = blocked_attributes(imp, format).iter();
+            battr.filter(|code| **code < u64::BITS).fold(0, |set, code| set | 1 << code)
         };
         let mut sizes = imp.banner.iter().flat_map(openrtb::Banner::sizes);
         let (first, second) = (sizes.next(), sizes.next());
@@ -265,7 +259,7 @@ impl<'b, 'a> ImpFacts<'b, 'a> {
             is_secure: imp.secure == Some(1),
             blocks_script: blocks(3),
             blocks_iframe: blocks(4),
-            attributes_blocked: battr.map(set),
+            attributes_blocked: MediaType::ALL.map(attributes_blocked),
             lists_sizes: first.is_some(),
             only_size: first.filter(|_| second.is_none()).and_then(|only| AdSize::of(&only)),
         }

@@ -57,7 +57,7 @@ impl CreativeRules<'_> {
         let blocked = markup.and_then(|markup| markup_is_blocked(imp, format, markup));
         refuse_if(blocked == Some(Fate::Insecure), Fate::Insecure)?;
         let language = bid.language.as_deref().or(bid.langb.as_deref());
-        let is_welcome = language.is_none_or(|told| lists.admit_language(request, told));
+        let is_welcome = language.is_none_or(|language| lists.admit_language(request, language));
         refuse_if(!is_welcome, Fate::Language)?;
         let mut domains = bid.adomain.iter().flatten();
         let is_blocked = domains.any(|domain| lists.blocks_advertiser(request, domain));
@@ -72,32 +72,44 @@ impl CreativeRules<'_> {
     /// Whether no category is in `bcat`, and any is in `acat` if given, within one taxonomy.
     fn admit_categories(&self, bid: &Bid<'_>) -> bool {
         let taxonomy = self.request.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN);
-        let told = bid.cat.as_deref().unwrap_or_default();
-        told.is_empty()
+        let categories = bid.cat.as_deref().unwrap_or_default();
+        categories.is_empty()
             || bid.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN) != taxonomy
-            || self.lists.admit_categories(self.request, told, taxonomy == TAXONOMY_WITH_CHILDREN)
+            || self.lists.admit_categories(
+                self.request,
+                categories,
+                taxonomy == TAXONOMY_WITH_CHILDREN,
+            )
     }
 
     fn blocks_attribute(&self, bid: &Bid<'_>, format: MediaType) -> bool {
-        let imp = self.imp;
-        let battr = match format {
-            MediaType::Banner => imp.banner.as_ref().and_then(|banner| banner.battr.as_deref()),
-            MediaType::Video => imp.video.as_ref().and_then(|video| video.battr.as_deref()),
-            MediaType::Audio => imp.audio.as_ref().and_then(|audio| audio.battr.as_deref()),
-            MediaType::Native => imp.native.as_ref().and_then(|native| native.battr.as_deref()),
-        };
-        let battr = battr.unwrap_or_default();
-        let told = bid.attr.as_deref().unwrap_or_default();
+        let battr = blocked_attributes(self.imp, format);
+        let attributes = bid.attr.as_deref().unwrap_or_default();
         // A processor compares eight codes at once.
-        self.lists.steps.add(told.len() * battr.len().div_ceil(8));
-        told.iter().any(|attr| battr.contains(attr))
+        self.lists.steps.add(attributes.len() * battr.len().div_ceil(8));
+        attributes.iter().any(|attr| battr.contains(attr))
     }
+}
+
+/// The `battr` of a format.
+pub(crate) fn blocked_attributes<'i>(imp: &'i Imp<'_>, format: MediaType) -> &'i [u32] {
+    let battr = match format {
+        MediaType::Banner => imp.banner.as_ref().and_then(|banner| banner.battr.as_deref()),
+        MediaType::Video => imp.video.as_ref().and_then(|video| video.battr.as_deref()),
+        MediaType::Audio => imp.audio.as_ref().and_then(|audio| audio.battr.as_deref()),
+        MediaType::Native => imp.native.as_ref().and_then(|native| native.battr.as_deref()),
+    };
+    battr.unwrap_or_default()
+}
+
+/// The banner's `btype`.
+pub(crate) fn blocked_ad_types<'i>(imp: &'i Imp<'_>) -> &'i [u32] {
+    imp.banner.as_ref().and_then(|banner| banner.btype.as_deref()).unwrap_or_default()
 }
 
 /// Whether markup can be blocked at all: searching it takes time.
 fn markup_matters(imp: &Imp<'_>) -> bool {
-    let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
-    imp.secure == Some(1) || btype.is_some_and(|btype| !btype.is_empty())
+    imp.secure == Some(1) || !blocked_ad_types(imp).is_empty()
 }
 
 pub(crate) fn markup_is_blocked(imp: &Imp<'_>, format: MediaType, markup: &str) -> Option<Fate> {
@@ -140,10 +152,10 @@ fn size_is_offered(imp: &Imp<'_>, bid: &Bid<'_>) -> bool {
 
 /// Markup shows `btype` 3, JavaScript, and 4, an iframe, but not text and plain XHTML banners.
 fn is_blocked_ad_type(imp: &Imp<'_>, markup: &str, format: MediaType) -> bool {
-    let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
-    let (MediaType::Banner, Some(btype)) = (format, btype) else { return false };
-    (btype.contains(&3) && has_tag(markup, "script"))
-        || (btype.contains(&4) && has_tag(markup, "iframe"))
+    let btype = blocked_ad_types(imp);
+    format == MediaType::Banner
+        && ((btype.contains(&3) && has_tag(markup, "script"))
+            || (btype.contains(&4) && has_tag(markup, "iframe")))
 }
 
 pub(crate) fn has_tag(markup: &str, tag: &str) -> bool {

@@ -10,6 +10,7 @@ use crate::auction::terms::AuctionType;
 use crate::clearing::clear::ClearingEntry;
 use crate::judging::judge::{JudgedBid, bid_macros_len};
 use crate::market::Dsp;
+use crate::market::size::AdSize;
 
 impl ReplayedAuction<'_> {
     pub(super) fn why(&self, index: usize, fate: Fate) -> String {
@@ -136,12 +137,11 @@ impl ReplayedAuction<'_> {
 
     fn of_creative(&self, bid: &Bid<'_>, fate: Fate) -> String {
         let request = self.auction.request;
-        let size = |w: Option<u32>, h: Option<u32>| match w.zip(h) {
-            Some((w, h)) => format!("{w}x{h}"),
-            None => "its size".to_owned(),
-        };
         match fate {
-            Fate::Size => format!("{} is not on offer", size(bid.w, bid.h)),
+            Fate::Size => match AdSize::given(bid.w, bid.h) {
+                Some(size) => format!("{size} is not on offer"),
+                None => "its size is not on offer".to_owned(),
+            },
             Fate::Format => match bid.mtype {
                 Some(mtype) => {
                     format!("mtype {mtype} is not on offer, or its markup is of another format")

@@ -11,6 +11,7 @@ use super::document::{
 };
 use crate::auction::Auction;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_max};
+use crate::market::size::AdSize;
 use crate::market::{BidsReturned, FloorRule, NoticeMode};
 
 pub(super) fn request(request: &BidRequest<'_>) -> ExplainedRequest {
@@ -112,11 +113,8 @@ fn explained_floor(
 
 fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
     let sizes = terms.imp.banner.iter().flat_map(openrtb::Banner::sizes);
-    let sizes: Vec<_> = sizes
-        .filter_map(|size| size.w.zip(size.h))
-        .map(|(w, h)| format!("{w}x{h}"))
-        .take(super::auction::LISTED_MAX)
-        .collect();
+    let sizes = sizes.filter_map(|size| AdSize::of(&size)).map(|size| size.to_string());
+    let sizes: Vec<_> = sizes.take(super::auction::LISTED_MAX).collect();
     let name = |format| match (format, sizes.as_slice()) {
         (MediaType::Banner, sizes @ [_, ..]) => format!("banner {}", sizes.join(" ")),
         (format, _) => format.label().to_owned(),
