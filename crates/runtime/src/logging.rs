@@ -57,13 +57,18 @@ impl LoggingOptions {
     pub fn read(s: &mut Section<'_>) -> Self {
         let formats = [("human", LogFormat::Human), ("json", LogFormat::Json)];
         Self {
-            format: s.one_of("format", "human", &formats, "How a line of the log is written."),
+            format: s.one_of(
+                "format",
+                "human",
+                &formats,
+                "Format of log lines: human-readable text, or one JSON object per line.",
+            ),
             filter: s.parsed(
                 "filter",
                 "info",
                 parse_filter,
-                "Least level that is logged (error, warn, info, debug, trace or off), also by \
-                 module: \"info,exchange_serve=debug\".",
+                "Log level (error, warn, info, debug, trace or off), optionally per module: \
+                 \"info,exchange_serve=debug\".",
             ),
         }
     }

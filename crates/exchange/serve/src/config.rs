@@ -135,15 +135,16 @@ impl ExchangeConfig {
     /// `[[deal]]` and `[[floor]]`. None without `[exchange]`: the service is off.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
         let CurrencyConfig { base: currency, rates, as_read: rates_as_read } =
-            s.section("currency", "Exchange rates.", read_currency);
-        let about = "Every auction, and what must not be lost, on disk: see `vickrey log`.";
+            s.section("currency", "Base currency and exchange rates.", read_currency);
+        let about = "On-disk record of auctions, configurations and billing notices: see `vickrey \
+             log`.";
         let record = s.table("record", about, RecordConfig::read);
-        let own = s.service("exchange", "Takes bid requests and auctions them.", |s| {
+        let own = s.service("exchange", "Accepts bid requests and runs auctions.", |s| {
             ExchangeSection::read(s, &rates, record.is_some())
         });
         let ids = UniqueIds::default();
         let signals = own.as_ref().map_or_else(TrackingSignals::default, |own| own.signals);
-        let dsps = s.tables("dsp", "A demand-side platform to ask.", |s| {
+        let dsps = s.tables("dsp", "A demand-side platform (DSP) to call.", |s| {
             DspOptions::read(s, &rates, &ids, signals)
         });
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
@@ -207,53 +208,58 @@ impl ExchangeSection {
             listen: s.socket_address(
                 "listen",
                 "127.0.0.1:8080",
-                "Where callers post bid requests, to /openrtb2/auction.",
+                "Address to listen on for bid requests (`POST /openrtb2/auction`).",
             ),
-            tls: s.table("tls", "TLS towards callers; absent, they come without.", tls::read).flatten(),
+            tls: s
+                .table("tls", "TLS for callers. If absent, callers connect without TLS.", tls::read)
+                .flatten(),
             publishers_only: s.boolean(
                 "publishers_only",
                 false,
-                "Whether requests of publishers that no [[publisher]] names are refused.",
+                "Whether to refuse requests of publishers that have no [[publisher]] table.",
             ),
             limits: read_limits(s),
             inbound: read_inbound(s),
             explain_no_bid: s.boolean(
                 "explain_no_bid",
                 false,
-                "Answer no bid with 200 and its reason in `nbr`, instead of 204.",
+                "Whether to send a no-bid as 200 with the reason in `nbr`, instead of 204.",
             ),
             overload_answer: s.one_of(
                 "overload_answer",
                 "unavailable",
                 &[("unavailable", OverloadAnswer::Unavailable), ("no_bid", OverloadAnswer::NoBid)],
-                "How requests are refused under overload (see [runtime.overload]): unavailable (503) or no_bid.",
+                "Response to requests that are refused because of overload (see \
+                 [runtime.overload]): unavailable (503) or no_bid.",
             ),
             pricing: terms::PricingConfig::read(s, rates),
             tie_key: read_tie_key(s),
             supply_chain: s.table(
                 "supply_chain",
-                "Our node, appended to `source.schain`; its `sid` is the publisher's id.",
+                "Our node in `source.schain`, appended with the publisher's id as its `sid`.",
                 read_supply_chain,
             ),
             signals: s.section(
                 "privacy",
-                "Signals by which DSPs see less of the user: see docs/privacy.md. COPPA always counts.",
+                "Privacy signals that limit what DSPs see of the user: see docs/privacy.md. COPPA \
+                 is always enforced.",
                 read_signals,
             ),
             direct: s.section(
                 "direct",
-                "Limits of direct campaigns, which [budgets] defines, in one auction.",
+                "Limits on direct campaigns in one auction. [budgets] defines the campaigns.",
                 direct::read_limits,
             ),
-            pool: s.section("pool", "Connections to DSPs, by DSP and shard.", read_pool),
+            pool: s.section("pool", "Connection pool of each DSP on each shard.", read_pool),
             breaker: s.section(
                 "breaker",
-                "When a DSP that fails is only probed.",
+                "Circuit breaker that throttles a failing DSP to probes.",
                 BreakerConfig::read,
             ),
             notices: s.table(
                 "notices",
-                "Win, billing and loss notices, fired by us; absent, winners' reach the caller.",
+                "Win, billing and loss notices fired by the exchange. If absent, winning bids keep \
+                 their notice URLs for the caller to fire.",
                 NoticesConfig::read,
             ),
         };
@@ -271,39 +277,41 @@ fn read_inbound(s: &mut Section<'_>) -> InboundLimits {
             "body_max",
             "256KiB",
             1024..=64 * 1024 * 1024,
-            "Largest bid request; a larger one is answered 413, or 400 where only decompressed it is.",
+            "Maximum size of a bid request. A larger one is rejected with 413, or with 400 if it \
+             is too large only after decompression.",
         ),
         body_timeout: s.duration(
             "body_timeout",
             "1s",
             ms(10)..=secs(60),
-            "Longest wait for a request's body after its head.",
+            "Timeout for receiving a request's body, measured from the end of its head.",
         ),
         timeouts: ConnectionTimeouts {
             idle: s.duration(
                 "idle_timeout",
                 "60s",
                 ms(100)..=secs(3600),
-                "Longest wait for the next request on an open connection.",
+                "Time after which an idle connection is closed.",
             ),
             head: s.duration(
                 "head_timeout",
                 "10s",
                 ms(100)..=secs(3600),
-                "Longest wait for a request's head, or a TLS handshake, from its first byte.",
+                "Timeout for receiving a request's head or completing a TLS handshake, measured \
+                 from its first byte.",
             ),
         },
         write_timeout: s.duration(
             "write_timeout",
             "10s",
             ms(100)..=secs(600),
-            "Longest wait for a caller to take any more of its answers; then it is cut off.",
+            "Connections are closed if sending a response makes no progress for this long.",
         ),
         head_max: s.bytes(
             "head_max",
             "16KiB",
             8192..=1024 * 1024,
-            "Largest request head; larger ones are answered 431.",
+            "Maximum size of a request head. A larger one is rejected with 431.",
         ),
     }
 }
@@ -313,12 +321,12 @@ fn read_signals(s: &mut Section<'_>) -> TrackingSignals {
         lmt: s.boolean(
             "lmt",
             true,
-            "Whether `device.lmt` = 1 counts, where no [[dsp]] says otherwise.",
+            "Whether to enforce `device.lmt` = 1. A [[dsp]] can override it.",
         ),
         dnt: s.boolean(
             "dnt",
             false,
-            "Whether `device.dnt` = 1 counts, where no [[dsp]] says otherwise.",
+            "Whether to enforce `device.dnt` = 1. A [[dsp]] can override it.",
         ),
     }
 }
@@ -329,25 +337,27 @@ fn read_limits(s: &mut Section<'_>) -> TimeLimits {
             "tmax_max",
             "250ms",
             ms(5)..=secs(60),
-            "Longest auction; a longer or absent `tmax` becomes this.",
+            "Maximum duration of an auction. It replaces a longer or absent `tmax`.",
         ),
         answer_reserve: s.duration(
             "answer_reserve",
             "5ms",
             ms(0)..=secs(10),
-            "Kept back from `tmax` for clearing and answering: the auction closes so much earlier.",
+            "Part of `tmax` reserved for clearing and responding. The auction closes this much \
+             earlier.",
         ),
         network_margin: s.duration(
             "network_margin",
             "5ms",
             ms(0)..=secs(10),
-            "Taken off the `tmax` that DSPs are told, for the way there and back.",
+            "Subtracted from the `tmax` sent to DSPs, to allow for the network round trip.",
         ),
         dsp_time_min: s.duration(
             "dsp_time_min",
             "10ms",
             ms(1)..=secs(10),
-            "Least time to leave DSPs; a `tmax` that leaves less is answered without an auction.",
+            "Minimum time for DSPs to respond. If `tmax` leaves less, the response is a no-bid \
+             without an auction.",
         ),
     };
     let needed = limits.answer_reserve + limits.network_margin + limits.dsp_time_min;
@@ -368,7 +378,8 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             "connections_max",
             512,
             1..=65_536_usize,
-            "Most connections to one DSP from one shard, and calls that wait for one; others are not made.",
+            "Maximum number of connections to one DSP per shard, and of calls that wait for a \
+             connection. Further calls are not made.",
         ),
         // Plus one for every four open: a start does not flood a DSP, and a pool doubles soon.
         opening_max: 8,
@@ -377,13 +388,13 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             "connect_timeout",
             "1s",
             ms(1)..=secs(60),
-            "Longest attempt to connect.",
+            "Timeout for connecting to a DSP.",
         ),
         idle_timeout: s.duration(
             "idle_timeout",
             "150s",
             ms(100)..=secs(3600),
-            "Idle connections are closed after this long.",
+            "Time after which an idle connection is closed.",
         ),
         // If an answer takes longer than this, a new connection is cheaper.
         drain_timeout: secs(1),
@@ -405,14 +416,22 @@ fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
             .text(
                 "asi",
                 runtime::config::Required("exchange.example"),
-                "Our domain, as in ads.txt.",
+                "Our domain name, as listed in ads.txt.",
             )
             .into(),
         name: s
-            .text("name", Optional("Example Exchange"), "The paid company, unless in sellers.json.")
+            .text(
+                "name",
+                Optional("Example Exchange"),
+                "Name of the company that is paid. Omit it if sellers.json has it.",
+            )
             .map(Into::into),
         domain: s
-            .text("domain", Optional("example.com"), "Its domain, unless in sellers.json.")
+            .text(
+                "domain",
+                Optional("example.com"),
+                "Domain name of that company. Omit it if sellers.json has it.",
+            )
             .map(Into::into),
     }
 }
@@ -422,7 +441,8 @@ fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
     let secret = s.secret(
         "tie_key",
         Optional("env:VICKREY_TIE_KEY"),
-        "32 hexadecimal digits that order equal bids; absent, they are drawn at each start.",
+        "Key that determines the order of equal bids: 32 hexadecimal digits. If absent, a random \
+         key is generated at each start.",
     );
     let parse = |text: &str| {
         let is_key = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -76,22 +76,26 @@ impl BudgetsConfig {
         let directory = s.text(
             "directory",
             Required("/var/lib/vickrey/budgets"),
-            "Where the ledger and the keys of tokens are; this process's alone. Relative to this file, as `campaigns` is.",
+            "Directory of the ledger and its keys. Only one process may use it. Both this path and \
+             `campaigns` are relative to this file.",
         );
         let campaigns = s.text(
             "campaigns",
             Optional("campaigns.d/*.toml"),
-            "Files of accounts and campaigns, beside those of the API; read again when one changes.",
+            "Files of accounts and campaigns, in addition to those defined through the API. \
+             Reloaded when one changes.",
         );
         let token_key = s.secret(
             "token_key",
             Optional("env:VICKREY_TOKEN_KEY"),
-            "Base64 of 16 bytes that seal reservations' tokens; absent, one is made and kept in `directory`.",
+            "Key that seals the tokens of reservations: 16 bytes in base64. If absent, a key is \
+             generated and stored in `directory`.",
         );
         let draw_key = s.secret(
             "draw_key",
             Optional("env:VICKREY_DRAW_KEY"),
-            "Base64 of 16 bytes that seed the draws of strategies that skip requests; absent, one is made and kept in `directory`.",
+            "Key that seeds the random choices of strategies that skip requests: 16 bytes in \
+             base64. If absent, a key is generated and stored in `directory`.",
         );
         let spans = Self::read_spans(s);
         if spans.reservation_max < spans.late_window / REMEMBERED_MOST {
@@ -105,7 +109,8 @@ impl BudgetsConfig {
                 "node",
                 0,
                 0..=u32::MAX,
-                "Number of this process among those that share budgets; the same at every start.",
+                "Number of this process among those that share budgets. It must be the same at \
+                 every start.",
             ),
             campaigns: campaigns.map(PathBuf::from),
             token_key: read_key(s, "token_key", token_key),
@@ -127,49 +132,56 @@ impl BudgetsConfig {
                 "lease_period",
                 "1s",
                 ms(10)..=secs(60),
-                "Least time between two batches of leases, each of which waits for the disk.",
+                "Minimum time between two batches of leases. Each batch is synced to disk.",
             ),
             lease_span: s.duration(
                 "lease_span",
                 "2s",
                 ms(20)..=secs(600),
-                "How long a campaign spends from one lease; what is left of it after a crash is held back for `reservation_max`.",
+                "Time for which a lease covers the spend of a campaign. After a crash, the unspent \
+                 part is held back for `reservation_max`.",
             ),
             slice_span: s.duration(
                 "slice_span",
                 "100ms",
                 ms(1)..=secs(60),
-                "How long a shard spends from one slice of a lease; where little is spent, a slice is of eight reservations.",
+                "Time for which a slice of a lease covers the spend of a shard. A slice covers at \
+                 least eight reservations.",
             ),
             late_window: s.duration(
                 "late_window",
                 "1h",
                 secs(0)..=secs(86_400),
-                "How long after a reservation expires a late win can be told from a repeated one.",
+                "Time after the expiry of a reservation during which a late win can be \
+                 distinguished from a repeated one.",
             ),
             reservation_max: s.duration(
                 "reservation_max",
                 "30m",
                 secs(1)..=secs(86_400),
-                "The longest that a reservation lasts; a win that comes later is booked, but may exceed the budget.",
+                "Maximum lifetime of a reservation. A later win is booked, but may exceed the \
+                 budget.",
             ),
             reservations_max: s.integer(
                 "reservations_max",
                 4_194_304,
                 1_024..=(1_u32 << 30),
-                "Reservations that a shard remembers of each lifetime, until `late_window` is over: a quarter of a byte each, 1MiB by lifetime for the default.",
+                "Maximum number of reservations of each lifetime that a shard remembers, until \
+                 `late_window` is over. Each takes a quarter of a byte: 1MiB per lifetime with the \
+                 default.",
             ),
             campaigns_max: s.integer(
                 "campaigns_max",
                 10_000,
                 1..=(1_u32 << 20),
-                "Campaigns that a shard keeps, those that are over included: about 2.5KB each.",
+                "Maximum number of campaigns on a shard, including those that are over. Each takes \
+                 about 2.5KB.",
             ),
             slot: s.duration(
                 "slot",
                 "10s",
                 secs(1)..=secs(600),
-                "Length of a strategy's slot; it adjusts its bids at the end of each.",
+                "Length of a strategy's time slot. It adjusts its bids at the end of each slot.",
             ),
         }
     }

@@ -140,7 +140,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
     type Config = BudgetsConfig;
 
     fn read(s: &mut Section<'_>) -> Option<BudgetsConfig> {
-        let about = "Accounts and campaigns, and what they may spend: see `vickrey campaign`.";
+        let about = "Accounts and campaigns, and their budgets: see `vickrey campaign`.";
         s.table("budgets", about, BudgetsConfig::read)
     }
 

@@ -22,14 +22,14 @@ impl ChangeLimits {
                 "changes_burst",
                 100,
                 1..=10_000_u32,
-                "Most changes that operators may ask for at once: reloads, and changes of accounts \
-                 and campaigns. Those beyond are answered 429.",
+                "Maximum burst of changes through the API: reloads, and changes to accounts and \
+                 campaigns. Further changes are rejected with 429.",
             ),
             interval: s.duration(
                 "change_interval",
                 "100ms",
                 ms(1)..=secs(3600),
-                "How long after that one more may be asked for.",
+                "Interval at which one more change is allowed, up to `changes_burst`.",
             ),
         }
     }

@@ -37,21 +37,21 @@ impl AdminOptions {
             listen: s.socket_address(
                 "listen",
                 "127.0.0.1:9464",
-                "Where operators ask for health, metrics and the API.",
+                "Address to listen on for health checks, metrics and the admin API.",
             ),
             token: s.secret(
                 "token",
                 Optional("env:VICKREY_ADMIN_TOKEN"),
-                "What operators send as `authorization: Bearer …` with all but health; \
-                 required unless `listen` is loopback.",
+                "Bearer token that clients must send (`authorization: Bearer …`) except for health \
+                 checks. Required unless `listen` is a loopback address.",
             ),
             connections_max: s.integer(
                 "connections_max",
                 32,
                 1..=10_000_usize,
-                "Most connections open at once; a new one beyond them takes the place of the one \
-                 that is idle for longest. Where all are busy, 8 more are taken for health and \
-                 metrics alone.",
+                "Maximum number of open connections. At the limit, a new connection replaces the \
+                 one that has been idle longest. If all are busy, 8 more are accepted, for health \
+                 checks and metrics only.",
             ),
             timeouts: TIMEOUTS,
             hosts: s
@@ -59,9 +59,9 @@ impl AdminOptions {
                     "hosts",
                     Optional(&["exchange-1.internal"]),
                     host::parse_host,
-                    "Names that operators may ask by, beside addresses and `localhost`. A request \
-                     for any other host is refused, health apart: a web page may have pointed its \
-                     own name here.",
+                    "Accepted host names, in addition to IP addresses and `localhost`. Requests \
+                     for other hosts are refused, except for health checks, to prevent DNS \
+                     rebinding by web pages.",
                 )
                 .unwrap_or_default(),
             changes: ChangeLimits::read(s),

@@ -34,9 +34,9 @@ pub const RECOVERY_BYTES_MAX: usize = 256 * 1024;
 
 const INCLUDE: &str = "include";
 
-const INCLUDE_DOC: &str = "More files of this configuration, relative to this one. A `*` in the \
-    last part of a name stands for any text, and files that match come in the order of their \
-    names. Repeated tables append, other tables merge, and no key may be given twice.";
+const INCLUDE_DOC: &str = "Files to include; paths are relative to this file. The last part of a \
+    path may contain `*`, and matching files are read in the order of their names. Repeated tables \
+    append, other tables merge, and no key may be set twice.";
 
 const INCLUDE_EXAMPLE: WrittenValue = WrittenValue::Texts(&["dsps.d/*.toml", "rates.toml"]);
 

@@ -32,27 +32,29 @@ impl ShellConfig {
     /// Declares and reads the whole file for a binary with `services`.
     pub fn read(services: &Services, s: &mut Section<'_>) -> Self {
         s.includes();
-        let about = "Threads, the end of the process, and changes of these files.";
+        let about = "Threads, connections, shutdown and configuration reloads.";
         let (shards, drain, watch) = s.section("runtime", about, |s| {
             let drain = s.duration(
                 "drain",
                 "10s",
                 ms(0)..=secs(3600),
-                "Longest wait for what is under way after the first signal; a second one ends it.",
+                "Maximum time to finish requests in flight after the first SIGINT or SIGTERM. A \
+                 second signal ends the drain.",
             );
             let watch = s.duration(
                 "watch",
                 "1s",
                 ms(0)..=secs(3600),
-                "How often these files, those of secrets included, are checked; a change is \
-                 loaded once two checks agree. 0s: only SIGHUP reloads them.",
+                "Interval at which configuration files and files of secrets are checked for \
+                 changes. A change is loaded once two checks in a row agree. `0s` disables the \
+                 checks; SIGHUP still reloads.",
             );
             (ShardsOptions::read(s), drain, watch)
         });
-        let about = "Health, metrics and the API for operators.";
+        let about = "Health checks, metrics and the admin API.";
         let admin = s.section("admin", about, AdminOptions::read);
-        let logging = s.section("log", "Log lines, on stderr.", LoggingOptions::read);
-        let about = "Traces of a sample of auctions, for an OpenTelemetry collector.";
+        let logging = s.section("log", "Log output on stderr.", LoggingOptions::read);
+        let about = "Traces of sampled auctions, exported to an OpenTelemetry collector.";
         let tracing = s.table("tracing", about, TracingOptions::read);
         let services = services.read(s);
         Self { shards, drain, watch, admin, logging, tracing, services }

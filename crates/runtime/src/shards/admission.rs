@@ -69,9 +69,9 @@ impl AdmissionLimits {
             "wait_max",
             "20ms",
             ms(1)..=secs(10),
-            "An overloaded shard, one that has not been idle once for 100ms, refuses requests that \
-             would wait longer than this for it; another one those that would wait two and a half \
-             times as long.",
+            "Maximum expected wait on an overloaded shard, which is one that was never idle in the \
+             last 100ms. Requests that would wait longer are refused. On other shards, the limit \
+             is 2.5 times this value.",
         );
         Self {
             wait_max,
@@ -80,7 +80,8 @@ impl AdmissionLimits {
                 "in_flight_max",
                 10_000,
                 1..=1_000_000_usize,
-                "Most requests under way or waiting at once on a shard; those beyond are refused.",
+                "Maximum number of requests in flight or queued per shard. Further requests are \
+                 refused.",
             ),
         }
     }

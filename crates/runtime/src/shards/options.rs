@@ -45,13 +45,13 @@ impl ShardsOptions {
             "shards",
             Optional(4),
             1..=SHARDS_MAX,
-            "Shard threads, each with its own connections; absent, one for each core.",
+            "Number of shard threads, each with its own connections. If absent, one per core.",
         );
         let cores = s.integers(
             "cores",
             Optional(&[0, 1]),
             ..rustix::thread::CpuSet::MAX_CPU,
-            "Cores that shards are bound to, in turn; absent, the kernel places them.",
+            "CPU cores to pin shards to, round-robin. If absent, shards are not pinned.",
         );
         if cores.as_ref().is_some_and(Vec::is_empty) {
             s.problem("cores", "[]", "must name a core, or be absent");
@@ -60,17 +60,18 @@ impl ShardsOptions {
             "connections_max",
             10_000,
             1..=1_000_000_usize,
-            "Most connections open at once; a new one beyond them takes the place of the one that \
-             is idle for longest, or is closed at once if none is idle.",
+            "Maximum number of open connections. At the limit, a new connection replaces the one \
+             that has been idle longest; if none is idle, the new connection is closed at once.",
         );
         let per_caller = s.integer(
             "connections_per_caller_max",
             Optional(1000),
             1..=1_000_000_usize,
-            "Most of them from one IPv4 address or IPv6 /64, among which the same holds; absent, \
-             half of `connections_max`. A load balancer is one address: raise it behind one.",
+            "Maximum number of open connections per IPv4 address or IPv6 /64 network, with the \
+             same rule at the limit. If absent, half of `connections_max`. Raise it behind a load \
+             balancer, which counts as one address.",
         );
-        let about = "When a shard refuses requests because it has too much to do.";
+        let about = "Limits beyond which a shard refuses requests.";
         let overload = s.section("overload", about, AdmissionLimits::read);
         let all = || available_parallelism().map_or(1, usize::from);
         Self {

@@ -40,24 +40,28 @@ impl TracingOptions {
         let endpoint = s.url(
             "endpoint",
             Required("http://127.0.0.1:4318/v1/traces"),
-            "Where an OpenTelemetry collector takes traces (OTLP over HTTP, protobuf).",
+            "URL of the OpenTelemetry collector (OTLP over HTTP, protobuf).",
         );
         let headers = s.secret_map(
             "headers",
             &[("authorization", "env:OTLP_AUTHORIZATION")],
             header,
-            "Extra header fields of every request to it; their values are secrets.",
+            "Extra header fields for every request to the collector. Their values are secrets.",
         );
         Self {
             endpoint,
-            sample: s.ppm("sample", "0.1%", "The share of all auctions that is traced."),
+            sample: s.ppm("sample", "0.1%", "Share of auctions to trace."),
             callers: s.boolean(
                 "callers",
                 true,
-                "Whether an auction is traced too if its `traceparent` says that the caller \
-                 traces it; its trace continues the caller's.",
+                "Whether to also trace every auction whose request has a sampled `traceparent`. \
+                 Such a trace continues the caller's.",
             ),
-            service_name: s.text("service_name", "vickrey", "What this process is called there."),
+            service_name: s.text(
+                "service_name",
+                "vickrey",
+                "Name of this process in traces (`service.name`).",
+            ),
             headers: headers.into_iter().collect(),
             timeout: ATTEMPT_MAX,
         }

@@ -15,7 +15,7 @@ pub(super) fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
     let base = s.currency(
         "base",
         "USD",
-        "The currency of auctions that name none, of revenue figures, and of rates.",
+        "Currency of exchange rates and revenue figures, and of auctions that name none.",
     );
     let parse = |code: &str, worth: &str| {
         let currency = Currency::parse(code)
@@ -33,7 +33,7 @@ pub(super) fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
         "rates",
         &[("EUR", "1.08"), ("GBP", "1.27")],
         parse,
-        "What one unit of each other currency is worth in `base`.",
+        "Value of one unit of each other currency, in `base`.",
     );
     if others.iter().any(|(currency, ..)| *currency == base) {
         s.problem("rates", base, format!("must not name `base`, {base}, which is worth 1"));

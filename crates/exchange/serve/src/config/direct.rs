@@ -69,13 +69,15 @@ pub(super) fn read_limits(s: &mut Section<'_>) -> BiddingLimits {
             "matches_max",
             1000,
             1..=1_000_000_usize,
-            "Most matches of a campaign and an impression that are examined; of more, chance chooses.",
+            "Maximum number of matches (a campaign and an impression) to examine. If there are \
+             more, a random selection is examined.",
         ),
         bids_max: s.integer(
             "bids_max",
             2,
             1..=ACCOUNTS_MAX,
-            "Most bids for one impression, each of another account: those worth the most.",
+            "Maximum number of bids per impression, each from a different account. The highest are \
+             used.",
         ),
     }
 }

@@ -58,7 +58,7 @@ impl DspOptions {
         ids: &UniqueIds,
         signals: TrackingSignals,
     ) -> Self {
-        let id = s.text("id", Required("dsp-1"), "Unique name of the DSP, also in metrics.");
+        let id = s.text("id", Required("dsp-1"), "Unique id of the DSP, also used in metrics.");
         ids.check(s, &id);
         if id == DIRECT_DSP {
             s.problem("id", "\"direct\"", "is the id of direct campaigns, choose another");
@@ -66,7 +66,7 @@ impl DspOptions {
         let url = s.url(
             "url",
             Required("http://127.0.0.1:9001/bid"),
-            "Where its bid requests are posted, over TLS if `https`.",
+            "URL that bid requests are posted to, with TLS if it is `https`.",
         );
         let authorities = read_authorities(s);
         if authorities.is_some() && !url.secure {
@@ -85,13 +85,14 @@ impl DspOptions {
                 "response_bytes_max",
                 "64KiB",
                 256..=16 * 1024 * 1024,
-                "Largest answer body; a larger one is dropped and its connection closed.",
+                "Maximum size of a response body. A larger one is dropped and its connection \
+                 closed.",
             ),
-            gzip: s.boolean("gzip", false, "Whether it is asked to compress its answers."),
+            gzip: s.boolean("gzip", false, "Whether to accept gzip-compressed responses."),
             gzip_requests: s.boolean(
                 "gzip_requests",
                 false,
-                "Whether requests to it are compressed (gzip); it must be able to read them.",
+                "Whether to compress bid requests with gzip. The DSP must support it.",
             ),
             tls,
             guard: DspGuard::read(s),
@@ -99,7 +100,7 @@ impl DspOptions {
                 "headers",
                 &[("x-api-key", "env:DSP_1_KEY")],
                 header,
-                "Extra header fields of every request to it; their values are secrets.",
+                "Extra header fields for every bid request. Their values are secrets.",
             ),
         }
     }
@@ -132,64 +133,82 @@ fn read_rules(
         "seats",
         Optional(&["seat-1"]),
         not_empty,
-        "Seats for which it may bid, the default one first; absent, its id is its only seat.",
+        "Seats that the DSP may bid for, the default one first. If absent, its `id` is its only \
+         seat.",
     );
     if seats.as_ref().is_some_and(Vec::is_empty) {
         s.problem("seats", "[]", "must name a seat, or be absent");
     }
     let seats = seats.filter(|seats| !seats.is_empty()).unwrap_or_else(|| vec![id.clone()]);
-    let formats =
-        s.texts("formats", &["banner", "video", "audio", "native"], format, "Formats it buys.");
+    let formats = s.texts(
+        "formats",
+        &["banner", "video", "audio", "native"],
+        format,
+        "Ad formats that the DSP buys.",
+    );
     let currencies = read_currencies(s, rates);
     Dsp {
         notice_hosts: read_notice_hosts(s, host),
         id: id.into(),
         seats: seats.into_iter().map(Into::into).collect(),
         formats: formats.into_iter().fold(0, |set, format| set | format.bit()),
-        sizes: s.texts("sizes", &[], size, "Banner sizes it buys, as 300x250; empty: any."),
+        sizes: s.texts(
+            "sizes",
+            &[],
+            size,
+            "Banner sizes that the DSP buys, for example 300x250. If empty, all sizes.",
+        ),
         countries: read_ids(
             s,
             "countries",
             country,
-            "Countries it buys (ISO 3166-1 alpha-3); empty: any.",
+            "Countries that the DSP buys (ISO 3166-1 alpha-3). If empty, all countries.",
         ),
         publishers_allowed: read_ids(
             s,
             "publishers_allowed",
             not_empty,
-            "Publishers it buys from, by id; empty: any.",
+            "Ids of publishers that the DSP buys from. If empty, all publishers.",
         ),
         publishers_blocked: read_ids(
             s,
             "publishers_blocked",
             not_empty,
-            "Publishers it never buys from, by id.",
+            "Ids of publishers that the DSP does not buy from.",
         ),
         currencies,
         timeout: s.duration(
             "timeout",
             "60s",
             ms(1)..=secs(60),
-            "Longest wait for its answer, where the auction leaves so much.",
+            "Timeout for the DSP's response. The auction may close earlier.",
         ),
         network_margin: s.duration(
             "network_margin",
             Optional("20ms"),
             ms(0)..=secs(10),
-            "Taken off the `tmax` that it is told, for the way there and back; absent: `exchange.network_margin`.",
+            "Subtracted from the `tmax` sent to this DSP, to allow for the network round trip. If \
+             absent, `exchange.network_margin`.",
         ),
         targeting: targeting::read(s),
         privacy: s.section("privacy", PRIVACY, |s| read_own_signals(s, signals)),
     }
 }
 
-const PRIVACY: &str = "By which signals of a device it sees less of the user: see docs/privacy.md.";
+const PRIVACY: &str =
+    "Privacy signals that limit what this DSP sees of the user: see docs/privacy.md.";
 
 fn read_own_signals(s: &mut Section<'_>, usual: TrackingSignals) -> TrackingSignals {
-    let lmt =
-        s.boolean("lmt", Optional(false), "Whether `lmt` counts, instead of exchange.privacy.lmt.");
-    let dnt =
-        s.boolean("dnt", Optional(true), "Whether `dnt` counts, instead of exchange.privacy.dnt.");
+    let lmt = s.boolean(
+        "lmt",
+        Optional(false),
+        "Whether to enforce `device.lmt` = 1. If absent, `exchange.privacy.lmt`.",
+    );
+    let dnt = s.boolean(
+        "dnt",
+        Optional(true),
+        "Whether to enforce `device.dnt` = 1. If absent, `exchange.privacy.dnt`.",
+    );
     TrackingSignals { lmt: lmt.unwrap_or(usual.lmt), dnt: dnt.unwrap_or(usual.dnt) }
 }
 
@@ -198,7 +217,8 @@ fn read_notice_hosts(s: &mut Section<'_>, own: &str) -> Vec<Box<str>> {
         "notice_hosts",
         Optional(&["dsp.example"]),
         not_empty,
-        "Hosts that its notices may call, each with its subdomains, or addresses; absent: that of `url`.",
+        "Hosts that notices may be sent to: domain names, which include their subdomains, or IP \
+         addresses. If absent, the host of `url`.",
     );
     let hosts = hosts.unwrap_or_else(|| vec![own.to_owned()]);
     hosts.into_iter().map(Into::into).collect()
@@ -213,7 +233,7 @@ fn read_currencies(s: &mut Section<'_>, rates: &Rates) -> Vec<Currency> {
         "currencies",
         Optional(&[]),
         parse,
-        "Currencies in which it may bid, the preferred first; absent: USD.",
+        "Currencies that the DSP may bid in, the preferred one first. If absent, USD.",
     );
     if currencies.as_ref().is_some_and(Vec::is_empty) {
         s.problem("currencies", "[]", "must name a currency, or be absent");

@@ -32,8 +32,8 @@ impl BreakerConfig {
             error_share_max: s.ppm(
                 "error_share_max",
                 "15%",
-                "Share of errors and timeouts of a DSP above which it is only probed: of its last 10s, \
-                 where they have at least 50 results.",
+                "Share of errors and timeouts among a DSP's results of the last 10s above which it \
+                 is throttled to probes. Applies only if there are at least 50 results.",
             ),
             ..BREAKER
         };
@@ -55,13 +55,13 @@ impl DspGuard {
             "qps",
             Optional(1000),
             any.clone(),
-            "Most calls per second, over all shards; absent: any number.",
+            "Maximum number of calls per second, over all shards. If absent, no limit.",
         );
         let burst = s.integer(
             "qps_burst",
             Optional(1000),
             any.clone(),
-            "Calls that may be made at once; absent: a second's worth.",
+            "Maximum burst of calls. If absent, one second's worth of calls.",
         );
         if let (None, Some(burst)) = (qps, burst) {
             s.problem("qps_burst", burst, "means nothing without `qps`, add it");
@@ -70,7 +70,7 @@ impl DspGuard {
             "in_flight_max",
             Optional(500),
             any,
-            "Most calls under way at once, over all shards; absent: any number.",
+            "Maximum number of calls in flight, over all shards. If absent, no limit.",
         );
         let rate = qps.map(|qps| {
             let usual = CallRate::per_second(at_least_one(qps));
@@ -82,7 +82,7 @@ impl DspGuard {
             breaker: s.boolean(
                 "breaker",
                 true,
-                "Whether it is only probed while it fails, as [exchange.breaker] says.",
+                "Whether the circuit breaker applies to this DSP; see [exchange.breaker].",
             ),
         }
     }

@@ -67,18 +67,20 @@ impl NoticesConfig {
             "url",
             Required("https://exchange.example/n/"),
             base,
-            "Where browsers and callers reach /n/ of this exchange; beacons are put behind it. Unless it is https, ads on secure impressions get no beacon, and are billed when they are sold.",
+            "URL at which browsers and callers reach `/n/`, the prefix of beacon URLs. Without \
+             HTTPS, ads on secure impressions get no beacon and are billed when they are sold.",
         );
         let key = s.secret(
             "key",
             Optional("env:VICKREY_NOTICE_KEY"),
-            "64 hexadecimal digits that seal beacons, the same on all nodes; absent, one is made and kept in `record.directory`.",
+            "Key that seals beacons: 64 hexadecimal digits, the same on all nodes. If absent, a \
+             key is generated and stored in `record.directory`.",
         );
         let key = read_key(s, "key", key);
         let previous = s.secret(
             "key_previous",
             Optional("env:VICKREY_NOTICE_KEY_PREVIOUS"),
-            "The previous key, until everything that it sealed has expired.",
+            "Previous key, to accept beacons that it sealed. Remove it once they have all expired.",
         );
         let key_previous = read_key(s, "key_previous", previous);
         if key.is_some() && key == key_previous {
@@ -92,20 +94,26 @@ impl NoticesConfig {
                 "mode",
                 "final",
                 &modes(),
-                "Who fires notices, where a publisher's own does not say: final (we do, and ours is the last auction), upstream (we do, when the caller fires ours), pass_through (the caller).",
+                "Who fires notices: final (we do; ours is the last auction), upstream (we do, when \
+                 the caller fires ours) or pass_through (the caller does). A [[publisher]] can \
+                 override it.",
             ),
-            lifetimes: s.section("lifetimes", "How long beacons count, by what is shown where (7.2).", read_lifetimes),
+            lifetimes: s.section(
+                "lifetimes",
+                "Lifetimes of beacons, by type of ad (OpenRTB 2.6, section 7.2).",
+                read_lifetimes,
+            ),
             markup_timeout: s.duration(
                 "markup_timeout",
                 "100ms",
                 ms(1)..=secs(10),
-                "Longest wait for an ad that a win notice answers with, where the auction leaves so much.",
+                "Timeout for an ad served on the win notice. The auction may leave less time.",
             ),
             markup_bytes_max: s.bytes(
                 "markup_bytes_max",
                 "64KiB",
                 256..=16 * 1024 * 1024,
-                "Largest such ad.",
+                "Maximum size of an ad that is served on the win notice.",
             ),
             calls: read_calls(s),
             authorities: read_authorities(s),
@@ -114,14 +122,15 @@ impl NoticesConfig {
                 "proxies_trusted",
                 &[],
                 network,
-                "Whose `x-forwarded-for` names the device that called a beacon, for example 10.0.0.0/8. List the other nodes here too.",
+                "Addresses of proxies whose `x-forwarded-for` is trusted to name the device that \
+                 called a beacon, for example 10.0.0.0/8. Include the other nodes.",
             ),
             nodes: read_nodes(s),
             node_connections_max: s.integer(
                 "node_connections_max",
                 64,
                 1..=1024_usize,
-                "Most connections to one other node from one shard, for beacons that are its own.",
+                "Maximum number of connections per shard to another node, for its beacons.",
             ),
         }
     }
@@ -148,13 +157,15 @@ pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
 
 fn read_nodes(s: &mut Section<'_>) -> HashMap<u32, BeaconBase> {
     let seen = RefCell::new(HashSet::new());
-    let about = "A node that shares `key`: its beacons are passed on to it; beacons of unlisted nodes are refused.";
+    let about = "A node that shares `key`. Its beacons are forwarded to it; those of unlisted \
+         nodes are refused.";
     let nodes = s.tables("node", about, |s| {
-        let id = s.integer("id", Required(1), ..=u32::MAX, "Its `record.node`.");
+        let id = s.integer("id", Required(1), ..=u32::MAX, "`record.node` of the node.");
         if !seen.borrow_mut().insert(id) {
             s.problem("id", id, "is used twice; choose another id");
         }
-        let about = "Where this node reaches its /n/, not by way of a balancer.";
+        let about = "URL at which this node reaches `/n/` of the other one directly, not through a \
+             load balancer.";
         let base = s.parsed("url", Required("http://10.0.0.2:8080/n/"), base, about);
         (id, base)
     });
@@ -172,13 +183,13 @@ fn read_lifetimes(s: &mut Section<'_>) -> Lifetimes {
         u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX)
     };
     Lifetimes {
-        web_s: of("web", "1m", "Browsers."),
-        app_banner_s: of("app_banner", "5m", "Banners in applications."),
-        app_native_s: of("app_native", "10m", "Native ads in applications."),
-        interstitial_s: of("interstitial", "30m", "Interstitials, video and audio."),
-        stitched_s: of("stitched", "24h", "Stitched into a stream by a server."),
-        dooh_s: of("dooh", "24h", "Digital out of home."),
-        exp_max_s: of("exp_max", "24h", "Most that a request's own `imp.exp` can ask for."),
+        web_s: of("web", "1m", "Ads in web browsers."),
+        app_banner_s: of("app_banner", "5m", "Banners in apps."),
+        app_native_s: of("app_native", "10m", "Native ads in apps."),
+        interstitial_s: of("interstitial", "30m", "Interstitial, video and audio ads."),
+        stitched_s: of("stitched", "24h", "Ads that a server stitches into a stream."),
+        dooh_s: of("dooh", "24h", "Digital out-of-home ads."),
+        exp_max_s: of("exp_max", "24h", "Maximum lifetime that a request can set with `imp.exp`."),
     }
 }
 
@@ -188,13 +199,14 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
             "timeout",
             "4s",
             ms(10)..=secs(9),
-            "Longest wait for a connection to a DSP's notice host, and for its answer.",
+            "Timeout for connecting to a DSP's notice host, and again for its response.",
         ),
         connections_max: s.integer(
             "connections_max",
             8,
             1..=1024_usize,
-            "Most connections to one notice host over HTTP/1.1, each with one call; over HTTP/2 one connection has up to 100 calls.",
+            "Maximum number of connections to one notice host over HTTP/1.1, each with one call at \
+             a time. Over HTTP/2, one connection carries up to 100 calls at a time.",
         ),
         // As long as many hosts keep one.
         idle_timeout: secs(60),
@@ -202,7 +214,7 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
             "networks_allowed",
             &[],
             network,
-            "Addresses that notices may be sent to although they are not public, as 10.1.0.0/16.",
+            "Non-public addresses that notices may be sent to, for example 10.1.0.0/16.",
         ),
     }
 }
@@ -214,25 +226,26 @@ fn read_policy(s: &mut Section<'_>) -> DeliveryPolicy {
             "billing_horizon",
             "1h",
             secs(60)..=secs(7 * 86_400),
-            "A billing notice that no try has delivered is given up after this long.",
+            "Time after which an undelivered billing notice is given up.",
         ),
         retries_best_effort: s.integer(
             "retries",
             2,
             0..=100_u32,
-            "Tries of a win or loss notice after the first.",
+            "Maximum number of retries of a win or loss notice.",
         ),
         billing_max: s.integer(
             "billing_max",
             200_000,
             1..=10_000_000_usize,
-            "Billing notices that may be owed at once; beacons beyond are answered 503.",
+            "Maximum number of undelivered billing notices. At the limit, beacons are answered \
+             with 503.",
         ),
         best_effort_max: s.integer(
             "waiting_max",
             50_000,
             1..=10_000_000_usize,
-            "Win and loss notices that may wait at once; those beyond are dropped and counted.",
+            "Maximum number of queued win and loss notices. Further ones are dropped and counted.",
         ),
         ..usual
     }

@@ -28,9 +28,13 @@ struct LaneDefaults {
 const DURABLE: LaneDefaults = LaneDefaults {
     ring: (
         "4MiB",
-        "What beacons wait in to be made durable; while it is full they are answered 503.",
+        "Size of the buffer for records that are not yet synced to disk. While it is full, beacons \
+         are answered with 503.",
     ),
-    commit_after: ("1ms", "How long a record waits for others, to be made durable together."),
+    commit_after: (
+        "1ms",
+        "Maximum time that a record waits for others to be synced to disk with it (group commit).",
+    ),
     // Hundreds of billing notices: waiting for more gains nothing.
     commit_bytes: 256 << 10,
     keep_bytes: "64GiB",
@@ -38,8 +42,12 @@ const DURABLE: LaneDefaults = LaneDefaults {
 };
 
 const FIREHOSE: LaneDefaults = LaneDefaults {
-    ring: ("8MiB", "What waits to be written, by shard; full, it leaves auctions out."),
-    commit_after: ("1s", "How long after it was written a record is made durable."),
+    ring: (
+        "8MiB",
+        "Size of each shard's buffer for records that are not yet written. While it is full, \
+         auctions are not recorded.",
+    ),
+    commit_after: ("1s", "Maximum time until a written record is synced to disk."),
     // Half of a shard's default ring, so that a slow disk does not find it full.
     commit_bytes: 4 << 20,
     keep_bytes: "20GiB",
@@ -86,23 +94,25 @@ impl RecordConfig {
         let directory = s.text(
             "directory",
             "vickrey-record",
-            "Where the lanes `durable` and `firehose` are; this process's alone.",
+            "Directory of the lanes `durable` and `firehose`. Only one process may use it.",
         );
         let node = s.integer(
             "node",
             0,
             ..=u32::MAX,
-            "Which node of a cluster this is: with epoch and sequence it names a record.",
+            "Number of this node in the cluster. Together with epoch and sequence number, it \
+             identifies a record.",
         );
-        let about = "Auctions: what the disk does not take is left out, and the gap is recorded.";
+        let about = "Auctions. Those that the disk cannot keep up with are dropped, and the gap is \
+             recorded.";
         let firehose = s.section("firehose", about, |s| read_lane(s, &FIREHOSE));
-        let about = "What must not be lost: configurations, billing notices.";
+        let about = "Records that must not be lost: configurations and billing notices.";
         let durable = s.section("durable", about, |s| {
             let durable = read_lane(s, &DURABLE);
             check_age(s, &durable, &firehose);
             durable
         });
-        let about = "Whole requests and answers, beside what an auction was cleared from.";
+        let about = "Full requests and responses, in addition to the data that clearing used.";
         let bodies = s.section("bodies", about, read_bodies);
         Self { directory: directory.into(), node, durable, firehose, bodies }
     }
@@ -148,7 +158,8 @@ fn read_lane(s: &mut Section<'_>, usual: &LaneDefaults) -> LaneConfig {
         "keep_bytes",
         usual.keep_bytes,
         0..=KEPT_MAX,
-        "The oldest segments go while all are longer; 0B: no matter how long.",
+        "Retention by size: the oldest segments are removed while the lane is larger than this. \
+         `0B` disables it.",
     );
     if (1..KEPT_MIN).contains(&keep_bytes) {
         let value = format!("\"{keep_bytes}B\"");
@@ -158,8 +169,8 @@ fn read_lane(s: &mut Section<'_>, usual: &LaneDefaults) -> LaneConfig {
         "keep_for",
         usual.keep_for,
         secs(0)..=secs(100 * 366 * 86_400),
-        "Segments are removed once they are this much older than the newest record of the lane. \
-         0s: never by age.",
+        "Retention by age, measured from the newest record of the lane: older segments are \
+         removed. `0s` disables it.",
     );
     LaneConfig {
         ring_bytes,
@@ -170,22 +181,23 @@ fn read_lane(s: &mut Section<'_>, usual: &LaneDefaults) -> LaneConfig {
 }
 
 fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
-    let sample = s.ppm("sample", "0%", "Of how many auctions the whole request is recorded.");
-    let about = "Whether the DSPs' answers are recorded too, as they came.";
+    let sample = s.ppm("sample", "0%", "Share of auctions to record with their full request.");
+    let about = "Whether to also record the DSPs' responses in these auctions, as received.";
     let answers = s.boolean("answers", true, about);
-    s.section("masks", "What is taken out of a recorded request.", |s| {
+    s.section("masks", "Personal data that is masked in recorded requests.", |s| {
         let user_ids = s.boolean(
             "user_ids",
             true,
-            "Whether ids of users and devices are removed: user.id, buyeruid, eids, ifa and their like.",
+            "Whether to remove ids of users and devices: `user.id`, `buyeruid`, `eids`, `ifa` and \
+             similar fields.",
         );
         let ip =
-            s.boolean("ip", true, "Whether addresses are cut to their network: /24, IPv6 /48.");
+            s.boolean("ip", true, "Whether to truncate IP addresses: IPv4 to /24, IPv6 to /48.");
         let decimals = s.integer(
             "geo_decimals",
             2,
             0..=6_u8,
-            "Decimals that latitude and longitude keep where `geo` is \"cut\"; 2 is about 1 km.",
+            "Number of decimals in latitude and longitude if `geo` is \"cut\"; 2 is about 1 km.",
         );
         let geo = [
             ("cut", GeoMask::Cut { decimals }),
@@ -193,7 +205,8 @@ fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
             ("keep", GeoMask::Keep),
         ];
         let about =
-            "What becomes of latitude and longitude; unless kept, `zip` and `accuracy` go too.";
+            "Whether to cut latitude and longitude to `geo_decimals`, remove them or keep them. \
+             Unless they are kept, `zip` and `accuracy` are removed.";
         let geo = s.one_of("geo", "cut", &geo, about);
         BodiesConfig { sample, answers, masks: Masks { user_ids, ip, geo, profile: false } }
     })

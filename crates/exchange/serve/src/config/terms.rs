@@ -35,11 +35,14 @@ impl PricingConfig {
         let fee = s.ppm(
             "fee",
             "0%",
-            "Our share of what DSPs pay, where no publisher's or deal's own says otherwise.",
+            "Our fee: a share of what DSPs pay. A [[publisher]] or [[deal]] can override it.",
         );
         check_fee(s, Some(fee));
-        let increment =
-            s.price("increment", "0.01 USD", "What a second price adds to the best other bid.");
+        let increment = s.price(
+            "increment",
+            "0.01 USD",
+            "Amount added to the next best bid in a second-price auction.",
+        );
         if let Err(remedy) = check_rate(rates, increment) {
             s.problem("increment", increment, remedy);
         }
@@ -49,18 +52,19 @@ impl PricingConfig {
             deals_first: s.boolean(
                 "deals_first",
                 false,
-                "Whether any bid under a deal beats every open bid.",
+                "Whether every bid under a deal beats every open bid.",
             ),
             creative_id_required: s.boolean(
                 "creative_id_required",
                 false,
-                "Whether a bid without `crid` is refused.",
+                "Whether to reject bids without `crid`.",
             ),
             bid_macros_max: s.integer(
                 "bid_macros_max",
                 1000,
                 1..=100_000_usize,
-                "Most `${AUCTION_…}` macros in one bid; with more it is malformed. Each may grow to 256 bytes.",
+                "Maximum number of `${AUCTION_…}` macros in a bid. A bid with more is malformed. \
+                 Each macro expands to at most 256 bytes.",
             ),
         }
     }
@@ -93,27 +97,32 @@ pub(super) fn read_publishers(
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.").into_boxed_str();
         ids.check(s, &id);
-        let blocked = s.boolean("blocked", false, "Whether its requests are refused.");
-        let fee = s.ppm("fee", Optional("12.5%"), "Our share, instead of `exchange.fee`.");
+        let blocked = s.boolean("blocked", false, "Whether to refuse requests of this publisher.");
+        let fee = s.ppm(
+            "fee",
+            Optional("12.5%"),
+            "Our fee for this publisher. If absent, `exchange.fee`.",
+        );
         check_fee(s, fee);
         let (notices, bids) = read_notices(s, usual);
         let debug = s.boolean(
             "debug",
             false,
-            "Whether its requests with `test` 1 and `ext.debug` 1 are told how the auction went, prices and DSPs included.",
+            "Whether responses to requests with `test` 1 and `ext.debug` 1 describe how the \
+             auction went, including prices and DSPs.",
         );
         let terms = PublisherTerms { blocked, notices, bids, debug, ..PublisherTerms::default() };
         let caller = read_caller(s);
         if debug && caller.key.is_none() && !is_local {
             s.problem("debug", "true", "would tell anybody what DSPs bid: set `key` too");
         }
-        let floors = s.tables("floor", "A floor for open bids, for this publisher alone.", |s| {
+        let floors = s.tables("floor", "A floor for open bids, for this publisher only.", |s| {
             FloorRule { publisher: Some(id.clone()), ..read_floor(s, rates) }
         });
         (id, terms, fee, caller, floors)
     };
     let mut named = NamedPublishers::default();
-    for (id, terms, fee, caller, floors) in s.tables("publisher", "Terms with one publisher.", read)
+    for (id, terms, fee, caller, floors) in s.tables("publisher", "Terms for one publisher.", read)
     {
         named.terms.insert(id.clone(), (terms, fee));
         named.callers.insert(id, caller);
@@ -126,13 +135,15 @@ fn read_caller(s: &mut Section<'_>) -> CallerTerms {
     let key = s.secret(
         "key",
         Optional("env:PUBLISHER_KEY"),
-        "What its callers present, as `authorization: Bearer` or `x-api-key`; absent: nothing.",
+        "Key that callers must send in `authorization: Bearer` or `x-api-key`. If absent, none is \
+         required.",
     );
     let qps = s.integer(
         "qps",
         Optional(1000),
         1..=10_000_000_u32,
-        "Most requests per second, over all shards; those beyond are answered 429.",
+        "Maximum number of requests per second, over all shards. Further requests are rejected \
+         with 429.",
     );
     CallerTerms { key, rate: qps.and_then(NonZeroU32::new).map(CallRate::per_second) }
 }
@@ -142,7 +153,7 @@ fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, 
         "notices",
         Optional("upstream"),
         &modes(),
-        "Who fires notices, instead of `exchange.notices.mode`.",
+        "Who fires notices. If absent, `exchange.notices.mode`.",
     );
     if own.is_some_and(|own| own != NoticeMode::PassThrough) && usual.is_none() {
         s.problem("notices", "…", "needs [exchange.notices], which says where we are reached");
@@ -152,7 +163,7 @@ fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, 
         "bids",
         "winner",
         &[BidsReturned::Winner, BidsReturned::All].map(|bids| (bids.label(), bids)),
-        "How many bids an impression is answered with: the winner, or up to 3 at first price.",
+        "Bids returned per impression: only the winner, or all (up to 3, at first price).",
     );
     if bids == BidsReturned::All && mode != NoticeMode::Upstream {
         s.problem("bids", "\"all\"", "needs `notices = \"upstream\"`, for another auction follows");
@@ -169,7 +180,8 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
             "dsps",
             &[],
             |name| Ok(name.to_owned()),
-            "DSPs that see it, by id, `direct` for direct campaigns; empty: all with a seat for it.",
+            "Ids of the DSPs that see the deal; `direct` stands for direct campaigns. If empty, \
+             all DSPs with a seat for it.",
         );
         let mut positions = Vec::new();
         for name in &named {
@@ -180,10 +192,14 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
                 None => s.problem("dsps", name, format!("`{name}` is no configured DSP's id")),
             }
         }
-        let fee = s.ppm("fee", Optional("5%"), "Our share, instead of the publisher's.");
+        let fee =
+            s.ppm("fee", Optional("5%"), "Our fee under this deal. If absent, the publisher's.");
         check_fee(s, fee);
-        let discount =
-            s.ppm("discount", "0%", "What the seller takes off every bid under it, by agreement.");
+        let discount = s.ppm(
+            "discount",
+            "0%",
+            "Discount agreed with the seller, subtracted from every bid under this deal.",
+        );
         if discount == Ppm::ONE {
             s.problem("discount", "100%", "gives the impression away, must be less");
         }
@@ -191,7 +207,8 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
             "priority",
             Optional(2),
             0..=255_u8,
-            "Its class: a higher one beats every lower; absent, 1 if `deals_first`, else 0, as open bids.",
+            "Priority class of bids under this deal. A higher class beats every lower one; open \
+             bids have class 0. If absent, 1 with `exchange.deals_first`, else 0.",
         );
         (id.into_boxed_str(), DealTerms { dsps: positions, fee, discount, priority })
     };
@@ -199,21 +216,23 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
 }
 
 pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> {
-    s.tables("floor", "A floor for open bids, beside those in requests.", |s| read_floor(s, rates))
+    s.tables("floor", "A floor for open bids, in addition to floors in requests.", |s| {
+        read_floor(s, rates)
+    })
 }
 
 fn read_floor(s: &mut Section<'_>, rates: &Rates) -> FloorRule {
-    let floor = s.price("floor", Required("0.50 USD"), "Lowest price, net of our fee.");
+    let floor = s.price("floor", Required("0.50 USD"), "Minimum price, net of our fee.");
     if let Err(remedy) = check_rate(rates, floor) {
         s.problem("floor", floor, remedy);
     }
     FloorRule {
         publisher: None,
-        format: s.parsed("format", Optional("banner"), format, "Only for bids of this format."),
+        format: s.parsed("format", Optional("banner"), format, "Applies to this format only."),
         country: s
-            .parsed("country", Optional("DEU"), country, "Only in this country.")
+            .parsed("country", Optional("DEU"), country, "Applies to this country only.")
             .map(Into::into),
-        size: s.parsed("size", Optional("300x250"), size, "Only for banners of this size."),
+        size: s.parsed("size", Optional("300x250"), size, "Applies to banners of this size only."),
         floor,
     }
 }

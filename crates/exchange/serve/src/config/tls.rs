@@ -15,9 +15,14 @@ pub(super) fn read(s: &mut Section<'_>) -> Option<Arc<ServerConfig>> {
     let certificate = s.secret(
         "certificate",
         Required("file:/etc/vickrey/certificate.pem"),
-        "Our certificate and those between it and its root, in PEM.",
+        "Certificate chain in PEM: the server certificate, followed by any intermediate \
+         certificates.",
     );
-    let key = s.secret("key", Required("file:/etc/vickrey/key.pem"), "Its private key, in PEM.");
+    let key = s.secret(
+        "key",
+        Required("file:/etc/vickrey/key.pem"),
+        "Private key of the certificate, in PEM.",
+    );
     if certificate.expose().is_empty() || key.expose().is_empty() {
         return None; // Already reported as missing.
     }
@@ -49,7 +54,7 @@ pub(super) fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
     let pem = s.secret(
         "ca",
         Optional("file:/etc/vickrey/dsp-ca.pem"),
-        "Who must have signed certificates, in PEM; absent: those whom the system trusts.",
+        "CA certificates for verifying servers, in PEM. If absent, the system's CA certificates.",
     )?;
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(pem.expose().as_bytes()).collect();

@@ -101,8 +101,8 @@ fn tables(page: &mut String, path: &str, keys: &[KeyDoc]) {
         let (header, count) = match nesting {
             Nesting::Section => (format!("[{path}]"), ""),
             Nesting::Service => (format!("[{path}]"), " Its presence switches the service on."),
-            Nesting::Table => (format!("[{path}]"), " May be absent."),
-            Nesting::Tables => (format!("[[{path}]]"), " May be repeated, or absent."),
+            Nesting::Table => (format!("[{path}]"), " Optional."),
+            Nesting::Tables => (format!("[[{path}]]"), " Optional; may be repeated."),
         };
         if !page.is_empty() {
             page.push('\n');

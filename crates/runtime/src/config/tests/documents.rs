@@ -31,9 +31,9 @@ fn declared(s: &mut Section<'_>) {
 
 #[test]
 fn default_file() {
-    let want = r#"# More files of this configuration, relative to this one. A `*` in the last part of a name stands
-# for any text, and files that match come in the order of their names. Repeated tables append,
-# other tables merge, and no key may be given twice. (optional: a list of texts)
+    let want = r#"# Files to include; paths are relative to this file. The last part of a path may contain `*`, and
+# matching files are read in the order of their names. Repeated tables append, other tables merge,
+# and no key may be set twice. (optional: a list of texts)
 #include = ["dsps.d/*.toml", "rates.toml"]
 
 # Root keys come first. (true or false)
@@ -76,7 +76,7 @@ tmax = "250ms"
 fn reference() {
     let want = r#"| key | value | default | meaning |
 |---|---|---|---|
-| `include` | a list of texts | none; e.g. `["dsps.d/*.toml", "rates.toml"]` | More files of this configuration, relative to this one. A `*` in the last part of a name stands for any text, and files that match come in the order of their names. Repeated tables append, other tables merge, and no key may be given twice. |
+| `include` | a list of texts | none; e.g. `["dsps.d/*.toml", "rates.toml"]` | Files to include; paths are relative to this file. The last part of a path may contain `*`, and matching files are read in the order of their names. Repeated tables append, other tables merge, and no key may be set twice. |
 | `strict` | true or false | `true` | Root keys come first. |
 
 ## `[log]`
@@ -99,7 +99,7 @@ The exchange. Its presence switches the service on.
 
 ## `[[exchange.dsp]]`
 
-A demand-side platform to ask. May be repeated, or absent.
+A demand-side platform to ask. Optional; may be repeated.
 
 | key | value | default | meaning |
 |---|---|---|---|

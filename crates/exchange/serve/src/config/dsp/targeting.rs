@@ -10,41 +10,43 @@ pub(super) fn read(s: &mut Section<'_>) -> Targeting {
         "device_types",
         &[],
         device_type,
-        "Types of device it buys, as in AdCOM: mobile (phone or tablet), pc, tv, phone, tablet, \
-         connected, set_top_box, ooh; empty: any.",
+        "AdCOM device types that the DSP buys: mobile (phone or tablet), pc, tv, phone, tablet, \
+         connected, set_top_box, ooh. If empty, all types.",
     );
     Targeting {
         countries_blocked: read_ids(
             s,
             "countries_blocked",
             country,
-            "Countries it never buys (ISO 3166-1 alpha-3).",
+            "Countries that the DSP does not buy (ISO 3166-1 alpha-3).",
         ),
         regions: s.texts(
             "regions",
             &[],
             region,
-            "Regions it buys, as USA/CA (ISO 3166-2 without its country); a country that is named \
-             here is bought in these alone, others whole.",
+            "Regions that the DSP buys, for example USA/CA (ISO 3166-2 without its country \
+             prefix). In a country named here, the DSP buys only these regions; other countries \
+             are not restricted.",
         ),
         regions_blocked: s.texts(
             "regions_blocked",
             &[],
             region,
-            "Regions it never buys, as USA/CA.",
+            "Regions that the DSP does not buy, for example USA/CA.",
         ),
         device_types: device_types.into_iter().fold(0, |set, number| set | 1 << number),
         user_id: s.one_of(
             "user_id",
             "any",
             &[("any", UserIdNeed::Any), ("required", UserIdNeed::Required)],
-            "Whether it is asked about users it cannot know: without its own id of the user, \
-             user.id, user.eids and device.ifa.",
+            "Whether the DSP is called without a user id (any) or only with one (required): its \
+             own id of the user, `user.id`, `user.eids` or `device.ifa`.",
         ),
         sample: s.ppm(
             "sample",
             "100%",
-            "Its share of all requests. Which ones depends on their ids and exchange.tie_key.",
+            "Share of requests to send to the DSP. The ids of the requests and `exchange.tie_key` \
+             determine which ones.",
         ),
     }
 }
