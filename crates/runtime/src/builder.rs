@@ -80,7 +80,7 @@ impl Builder {
         let queue = Arc::<Queue>::default();
         let own = Arc::clone(&queue);
         let thread = thread::Builder::new().name("builder".to_owned()).spawn(move || {
-            if let Err(error) = crate::process::stand_back() {
+            if let Err(error) = crate::process::lower_priority() {
                 warn!(%error, "the builder keeps its normal priority and may delay requests");
             }
             own.work();

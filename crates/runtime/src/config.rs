@@ -25,8 +25,8 @@
 
 mod declaration;
 mod effective;
+mod inputs;
 mod load;
-mod outside;
 mod problem;
 pub mod reload;
 mod section;
@@ -47,12 +47,12 @@ pub use declaration::schema::json_schema;
 pub use declaration::{Form, KeyDoc, Need, Nesting, Role};
 pub use effective::Effective;
 pub use effective::difference::{DifferenceView, KeyChange, SettingDifference};
+pub use inputs::pattern::INCLUDES_MAX;
+pub use inputs::{Sources, Variables};
 pub use load::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_given,
     load_tracked, load_with, matching, parse, parse_loaded,
 };
-pub use outside::pattern::INCLUDES_MAX;
-pub use outside::{Sources, Variables};
 pub use problem::{ConfigProblem, ConfigProblems, PROBLEMS_MAX};
 pub use section::Section;
 pub use values::quantity::{Bounds, Quantity, WholeNumber};

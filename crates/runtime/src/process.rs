@@ -28,7 +28,7 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn stand_back() -> io::Result<()> {
+pub fn lower_priority() -> io::Result<()> {
     // On Linux this applies to the thread, not to the process.
     Ok(setpriority_process(None, NICE_MAX)?)
 }
@@ -64,7 +64,7 @@ mod tests {
     fn one_thread_stands_back_alone() {
         let nice = || getpriority_process(None).unwrap();
         let before = nice();
-        let there = std::thread::spawn(move || stand_back().map(|()| nice()));
+        let there = std::thread::spawn(move || lower_priority().map(|()| nice()));
         assert_eq!(there.join().unwrap().unwrap(), NICE_MAX);
         assert_eq!(nice(), before);
     }

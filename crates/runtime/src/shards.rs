@@ -104,7 +104,7 @@ impl Shards {
         for index in 0..count {
             let (lane, handovers) = tokio::sync::mpsc::channel(HANDOVERS_MAX);
             lanes.push(lane);
-            let seat = ShardStart {
+            let start = ShardStart {
                 index,
                 core: options.core_of(index),
                 handovers,
@@ -113,7 +113,7 @@ impl Shards {
                 shutdown: shutdown.clone(),
             };
             let body = Arc::clone(&body);
-            shards.push(spawn_ready(seat.name(), move |ready| seat.run(&*body, ready))?);
+            shards.push(spawn_ready(start.name(), move |ready| start.run(&*body, ready))?);
         }
         let acceptor = Acceptor::new(lanes, metrics.clone(), options);
         let shutdown = shutdown.clone();

@@ -30,9 +30,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// The exchange's part of a campaign.
 #[derive(Clone)]
-pub(crate) struct Shown(DirectRules);
+pub(crate) struct DirectCampaignRules(DirectRules);
 
-impl CampaignRules for Shown {
+impl CampaignRules for DirectCampaignRules {
     type Shared = Interner;
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
@@ -53,7 +53,7 @@ impl CampaignRules for Shown {
 }
 
 /// The pacer, with the exchange's part of campaigns.
-pub(crate) type Budgeting = PacerService<Shown>;
+pub(crate) type Budgeting = PacerService<DirectCampaignRules>;
 
 /// The exchange that spends budgets; gone after its end.
 struct ExchangeLink(Weak<Exchange>);
@@ -110,7 +110,7 @@ impl Settlements for LedgerSettlements {
 
 /// Builds the exchange's side of budgets from the pacer's ports.
 pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
-    let Some(port) = ports.take(&LedgerPort::<Shown>::port()) else { return Ok(()) };
+    let Some(port) = ports.take(&LedgerPort::<DirectCampaignRules>::port()) else { return Ok(()) };
     let LedgerPort {
         shards,
         feed,
@@ -201,7 +201,7 @@ fn warn_of_rates(currencies: &[(Arc<str>, Currency)], exchange: &Exchange) {
     }
 }
 
-fn currencies(catalogue: &PublishedCatalogue<Shown>) -> Vec<(Arc<str>, Currency)> {
+fn currencies(catalogue: &PublishedCatalogue<DirectCampaignRules>) -> Vec<(Arc<str>, Currency)> {
     let accounts = catalogue.accounts.iter();
     accounts.map(|account| (Arc::clone(&account.id), account.currency)).collect()
 }
@@ -214,7 +214,7 @@ pub(crate) fn without_rate(currency: Currency) -> String {
 }
 
 /// Warns if the shards have no room for all campaigns: those without room win nothing.
-fn warn_of_room(catalogue: &PublishedCatalogue<Shown>, campaigns_max: usize) {
+fn warn_of_room(catalogue: &PublishedCatalogue<DirectCampaignRules>, campaigns_max: usize) {
     let seats = catalogue.accounts.iter().filter(|account| account.slot.is_some());
     let count = catalogue.campaigns.len() + seats.count();
     if count > campaigns_max {
@@ -254,7 +254,10 @@ fn short_reservations(budgets: &BudgetsConfig, lifetimes: &Lifetimes) -> Option<
 }
 
 /// The catalogue in the exchange's form.
-fn this_catalogue(published: &PublishedCatalogue<Shown>, before: &Catalogue) -> Campaigns {
+fn this_catalogue(
+    published: &PublishedCatalogue<DirectCampaignRules>,
+    before: &Catalogue,
+) -> Campaigns {
     let currency_of = |account: &str| {
         let accounts = &published.accounts;
         let found = accounts.binary_search_by(|known| (*known.id).cmp(account));

@@ -17,7 +17,7 @@ use runtime::config::{
 use runtime::service::{Services, ShellConfig};
 use serde_json::json;
 
-use crate::budgets::{self, Budgeting, Shown};
+use crate::budgets::{self, Budgeting, DirectCampaignRules};
 use crate::exit::{CommandFailure, Exit};
 
 pub(crate) fn services() -> Services {
@@ -159,7 +159,9 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
 fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<CheckedFiles>> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let budgets = config.service::<Budgeting>();
-    let check = |budgets| check_files::<Shown>(budgets, folder).map_err(CommandFailure::of_service);
+    let check = |budgets| {
+        check_files::<DirectCampaignRules>(budgets, folder).map_err(CommandFailure::of_service)
+    };
     budgets.map(check).transpose()
 }
 

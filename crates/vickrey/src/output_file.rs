@@ -24,7 +24,7 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
         Ok(known) if !known.is_file() => Ok(()),
         _ => {
             let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            beside(&place).map(drop).map_err(|error| cannot_write(path, &error))
+            temporary_for(&place).map(drop).map_err(|error| cannot_write(path, &error))
         }
     }
 }
@@ -56,9 +56,9 @@ pub(crate) fn write(
     }
     // If `path` is a link, its target is replaced, not the link.
     let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let beside = beside(&place).map_err(|error| cannot(&error))?;
-    filled(beside.as_file(), fill).map_err(told)?;
-    settle(beside, known.as_ref(), &place).map_err(|error| cannot(&error))
+    let temporary = temporary_for(&place).map_err(|error| cannot(&error))?;
+    filled(temporary.as_file(), fill).map_err(told)?;
+    settle(temporary, known.as_ref(), &place).map_err(|error| cannot(&error))
 }
 
 /// Writes an output file, completely or not at all.
@@ -67,18 +67,18 @@ pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Moves a complete file to its place, with the permissions of the one that it replaces.
-fn settle(beside: NamedTempFile, known: Option<&Metadata>, place: &Path) -> io::Result<()> {
+fn settle(temporary: NamedTempFile, known: Option<&Metadata>, place: &Path) -> io::Result<()> {
     if let Some(known) = known {
-        beside.as_file().set_permissions(known.permissions())?;
+        temporary.as_file().set_permissions(known.permissions())?;
     }
     // Otherwise a power loss might keep the name without the content.
-    beside.as_file().sync_all()?;
-    beside.persist(place)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(place)?;
     Ok(())
 }
 
 /// A temporary file in the folder of `place`, removed unless it is moved there.
-fn beside(place: &Path) -> io::Result<NamedTempFile> {
+fn temporary_for(place: &Path) -> io::Result<NamedTempFile> {
     let name = place.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let mut prefix = OsString::from(".");
     prefix.push(name);

@@ -7,11 +7,11 @@
 
 mod bounds;
 mod chance;
+mod price_walk;
 pub mod profile;
 #[cfg(test)]
 mod tests;
 mod traffic;
-mod wander;
 
 use std::io::{self, Write};
 
@@ -19,10 +19,10 @@ use units::Cpm;
 
 pub use self::bounds::{AUCTIONS_MAX, DAY_MS, DURATION_MS_MAX, GenerateError};
 use self::chance::{GeneratorChance, whole};
+use self::price_walk::PriceWalk;
 pub use self::profile::Profile;
 use self::profile::Values;
 use self::traffic::TrafficCurve;
-use self::wander::Wander;
 use crate::stream::{StreamAuction, StreamWriter, TIME_MS_MAX};
 
 /// Monday, 5 January 2026, 00:00 UTC.
@@ -73,7 +73,7 @@ pub fn auctions(options: &GenerateOptions) -> Result<Auctions, GenerateError> {
     Ok(Auctions {
         profile: profile.clone(),
         traffic: TrafficCurve::new(profile, start_ms, duration_ms, bursts),
-        wander: Wander::new(profile, duration_ms, moves),
+        price_walk: PriceWalk::new(profile, duration_ms, moves),
         times,
         prices,
         left: auctions,
@@ -102,7 +102,7 @@ pub fn write(options: &GenerateOptions, out: impl Write) -> io::Result<()> {
 pub struct Auctions {
     profile: Profile,
     traffic: TrafficCurve,
-    wander: Wander,
+    price_walk: PriceWalk,
     times: GeneratorChance,
     prices: GeneratorChance,
     left: u64,
@@ -144,7 +144,7 @@ impl Auctions {
         let done = whole(since_ms) / whole(self.duration_ms);
         let shift = if done >= profile.shock_at { profile.shock } else { 1.0 };
         let factor =
-            libm::exp(libm::log(profile.drift) * done) * shift * self.wander.factor(since_ms);
+            libm::exp(libm::log(profile.drift) * done) * shift * self.price_walk.factor(since_ms);
         let price = profile.price_median * factor * libm::exp(profile.price_sigma * of_price);
         let value = match profile.values {
             Values::Fixed => profile.value_median,

@@ -315,7 +315,7 @@ pub fn simulate(
             title: format!("A budget of {budget} over {} auctions", auctions.len()),
             start_ms,
             end_ms,
-            target: Some(wanted(&target)),
+            target: Some(target_curve(&target)),
             lines: curves,
             now_ms: None,
         },
@@ -376,13 +376,13 @@ fn target(
         SimulatedForecast::Learned(week) => {
             Expected::Weekly { week: Week::clone(week), zone: ZoneOffsets::utc() }
         }
-        SimulatedForecast::Own => own(flight, auctions),
+        SimulatedForecast::Own => own_forecast(flight, auctions),
     };
     SpendTarget::new(flight, expected)
 }
 
 /// Auctions in each hour, or 24th part.
-fn own(flight: CampaignFlight, auctions: &[StreamAuction]) -> Expected {
+fn own_forecast(flight: CampaignFlight, auctions: &[StreamAuction]) -> Expected {
     let flight_ms = flight.end_ms.saturating_sub(flight.start_ms);
     let parts = flight_ms.div_ceil(HOUR_MS).clamp(24, SLOTS_MAX);
     let part_ms = flight_ms.div_ceil(parts).max(1);
@@ -425,7 +425,7 @@ fn spend(name: &str, run: &ReplayResult, setting: &FlightBudget) -> SpendCurve {
 }
 
 /// The target's spend, at the resolution of the largest drawing.
-fn wanted(target: &SpendTarget) -> SpendCurve {
+fn target_curve(target: &SpendTarget) -> SpendCurve {
     const POINTS: u64 = 1_000;
     let CampaignFlight { start_ms, end_ms } = target.flight();
     let step = |number: u64| start_ms + (end_ms - start_ms).div_ceil(POINTS) * number;

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{debug, error, warn};
 
-use super::host::is_ours;
+use super::host::names_listener;
 use super::openapi::is_open;
 use super::options::AdminOptions;
 use super::pages::Pages;
@@ -139,12 +139,12 @@ impl Server {
             return Reply::error(ErrorCode::BadRequest, &malformed.to_string()).and_close();
         }
         let path = head.uri.path();
-        if !is_open(path) && !is_ours(&head, &self.hosts) {
+        if !is_open(path) && !names_listener(&head, &self.hosts) {
             let message = "name the listener by its address, as localhost, or as one of \
                            `admin.hosts`";
             return Reply::error(ErrorCode::MisdirectedRequest, message);
         }
-        if !is_open(path) && !self.may_ask(&head.headers) {
+        if !is_open(path) && !self.is_authorized(&head.headers) {
             let message = "send the configuration's `admin.token` as authorization: Bearer TOKEN";
             return Reply::error(ErrorCode::Unauthorized, message);
         }
@@ -188,7 +188,7 @@ impl Server {
         .await
     }
 
-    fn may_ask(&self, headers: &HeaderMap) -> bool {
+    fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
         let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes().trim_ascii());
         let given = given.and_then(|value| value.split_at_checked("bearer ".len()));

@@ -11,8 +11,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::declaration::{Form, KeyDoc, Need, Role};
 use super::effective::{Effective, EffectiveKey};
-use super::outside::pattern::{INCLUDES_MAX, Pattern};
-use super::outside::{Outside, Sources, Variables};
+use super::inputs::pattern::{INCLUDES_MAX, Pattern};
+use super::inputs::{ConfigInputs, Sources, Variables};
 use super::problem::{
     ConfigProblem, ConfigProblems, KeyKind, KeyPlace, ProblemLog, ProblemRecorder,
 };
@@ -91,13 +91,13 @@ fn load_as<T>(
     recording: ProblemRecorder,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
-    let outside = Outside::new(variables);
+    let inputs = ConfigInputs::new(variables);
     let name = path.display().to_string();
     // The main file may be a pipe, for example from a shell's process substitution.
-    let loaded = match read_text(path, &outside, true) {
+    let loaded = match read_text(path, &inputs, true) {
         Ok(text) => {
             let main = MainText { name: &name, text: &text, path: Some(path) };
-            read_files(main, &outside, recording, read)
+            read_files(main, &inputs, recording, read)
         }
         Err(unread) => {
             let (source, mut log) =
@@ -107,7 +107,7 @@ fn load_as<T>(
             Err(log.into_problems(&name))
         }
     };
-    (loaded, outside.into_sources())
+    (loaded, inputs.into_sources())
 }
 
 /// Reads `text` with the declarations of `read`; messages call it `name`. The text stands alone:
@@ -141,8 +141,8 @@ pub fn parse_loaded<T>(
     text: &str,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<Loaded<T>, ConfigProblems> {
-    let outside = Outside::closed();
-    read_files(MainText { name, text, path: None }, &outside, ProblemRecorder::All, read)
+    let inputs = ConfigInputs::closed();
+    read_files(MainText { name, text, path: None }, &inputs, ProblemRecorder::All, read)
 }
 
 /// The files that `pattern` matches, sorted by name, and the listing to watch. A pattern is a path
@@ -151,13 +151,13 @@ pub fn parse_loaded<T>(
 /// # Errors
 /// The remedy, if the pattern is invalid or the folder cannot be listed.
 pub fn matching(folder: &Path, pattern: &str) -> (Result<Vec<PathBuf>, String>, Sources) {
-    let outside = Outside::closed();
-    let paths = paths_of(pattern, folder, &outside);
+    let inputs = ConfigInputs::closed();
+    let paths = paths_of(pattern, folder, &inputs);
     let paths = paths.and_then(|paths| match paths.len() {
         0..=INCLUDES_MAX => Ok(paths),
         _ => Err(format!("stands for more than {INCLUDES_MAX} files, the most that are read")),
     });
-    (paths, outside.into_sources())
+    (paths, inputs.into_sources())
 }
 
 /// The keys that `read` declares, found by running it without a file. It visits optional and
@@ -166,9 +166,9 @@ pub fn matching(folder: &Path, pattern: &str) -> (Result<Vec<PathBuf>, String>, 
 /// # Panics
 /// If a declared default or example does not satisfy its own declaration.
 pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
-    let (source, outside) = (SourceTexts::new("", Path::new(""), ""), Outside::closed());
+    let (source, inputs) = (SourceTexts::new("", Path::new(""), ""), ConfigInputs::closed());
     let mut log = ProblemLog::describing();
-    let mut root = Section::root(&source, &outside, None, &mut log);
+    let mut root = Section::root(&source, &inputs, None, &mut log);
     read(&mut root);
     root.finish().docs
 }
@@ -181,7 +181,7 @@ impl Section<'_> {
         self.describe(INCLUDE, INCLUDE_DOC, KeyKind::Plain, role);
         debug_assert!(matches!(self.path, TablePath::Root), "`{INCLUDE}` is a key of the root");
         if let Some(GivenKey { place, value }) = self.given(INCLUDE)
-            && self.outside.is_closed()
+            && self.inputs.is_closed()
         {
             let shown = self.shown(value);
             self.note(Some(place), INCLUDE.to_owned(), shown, || {
@@ -202,7 +202,7 @@ struct MainText<'a> {
 
 fn read_files<T>(
     MainText { name, text, path }: MainText<'_>,
-    outside: &Outside<'_>,
+    inputs: &ConfigInputs<'_>,
     recording: ProblemRecorder,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<Loaded<T>, ConfigProblems> {
@@ -213,7 +213,7 @@ fn read_files<T>(
     let sound = |end: usize| main.first_error.is_none_or(|error| end < error);
     let included = match (main.table.get_key_value(INCLUDE), path) {
         (Some((key, value)), Some(path)) if sound(value.span().end) => {
-            let names = IncludeNames { source: &source, log: &mut log, outside };
+            let names = IncludeNames { source: &source, log: &mut log, inputs };
             names.read(key.span().start, value, path)
         }
         _ => Vec::new(),
@@ -242,14 +242,14 @@ fn read_files<T>(
         }
         merge(&mut table, parsed.table, "", &source, &mut log);
     }
-    let mut root = Section::root(&source, outside, Some(&table), &mut log);
+    let mut root = Section::root(&source, inputs, Some(&table), &mut log);
     let value = read(&mut root);
     let settings = root.finish().settings;
     if !log.is_empty() {
         return Err(log.into_problems(name));
     }
     let effective = Effective { root: EffectiveKey::Table(settings) };
-    Ok(Loaded { value, effective, digest: outside.digest() })
+    Ok(Loaded { value, effective, digest: inputs.digest() })
 }
 
 struct Parsed<'a> {
@@ -296,9 +296,9 @@ struct UnreadFile {
     remedy: String,
 }
 
-fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String, UnreadFile> {
+fn read_text(path: &Path, inputs: &ConfigInputs<'_>, special: bool) -> Result<String, UnreadFile> {
     let refused = |remedy: String| UnreadFile { line: 0, remedy };
-    let bytes = outside
+    let bytes = inputs
         .read(path, FILE_BYTES_MAX, special)
         .map_err(|error| refused(format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -315,7 +315,7 @@ fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String
 struct IncludeNames<'r, 'o> {
     source: &'r SourceTexts<'r>,
     log: &'r mut ProblemLog,
-    outside: &'r Outside<'o>,
+    inputs: &'r ConfigInputs<'o>,
 }
 
 impl IncludeNames<'_, '_> {
@@ -341,7 +341,7 @@ impl IncludeNames<'_, '_> {
                 }
             };
             for path in paths.into_iter().filter(|path| seen.insert(canonical(path))) {
-                let mut text = read_text(&path, self.outside, false);
+                let mut text = read_text(&path, self.inputs, false);
                 if let Err(unread) = &mut text {
                     let (main, line) = (self.source.name(MAIN), place.line);
                     unread.remedy.push_str(&format!(" (included by {main} line {line})"));
@@ -365,7 +365,7 @@ impl IncludeNames<'_, '_> {
 
     fn paths(&self, name: &DeValue<'_>) -> Result<Vec<PathBuf>, String> {
         let Some(name) = name.as_str() else { return Err("expected text".to_owned()) };
-        paths_of(name, self.source.folder(MAIN), self.outside)
+        paths_of(name, self.source.folder(MAIN), self.inputs)
     }
 
     fn refuse(&mut self, at: KeyPlace, value: &Spanned<DeValue<'_>>, remedy: String) {
@@ -375,14 +375,14 @@ impl IncludeNames<'_, '_> {
     }
 }
 
-fn paths_of(name: &str, folder: &Path, outside: &Outside<'_>) -> Result<Vec<PathBuf>, String> {
+fn paths_of(name: &str, folder: &Path, inputs: &ConfigInputs<'_>) -> Result<Vec<PathBuf>, String> {
     if name.is_empty() || name.contains('\0') {
         return Err("names no file".to_owned());
     }
     let Some(pattern) = Pattern::parse(name, folder)? else {
         return Ok(vec![folder.join(name)]);
     };
-    let names = outside
+    let names = inputs
         .names(&pattern)
         .map_err(|error| format!("{} cannot be listed: {error}", pattern.folder().display()))?;
     Ok(names.iter().map(|name| pattern.join(name)).collect())

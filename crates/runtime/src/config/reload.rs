@@ -24,23 +24,23 @@ use crate::shutdown::Shutdown;
 pub enum Trigger {
     /// SIGHUP.
     Signal,
-    /// An operator asked, through a [`ReloadBell`].
-    Asked,
+    /// An operator asked, through a [`ReloadHandle`].
+    Requested,
     /// This file, or the matches of this pattern, changed and settled.
     Changed(PathBuf),
-    /// The last reading asked for another; see [`FollowedFiles::again`].
-    Again,
+    /// The last reading asked for another; see [`WatchedFiles::retry_after`].
+    Retry,
 }
 
 /// The files to watch.
 #[derive(Clone, Debug)]
-pub struct FollowedFiles {
+pub struct WatchedFiles {
     /// Their state when read: a different state is a change.
     pub sources: Sources,
     /// Interval between polls; zero to disable them.
     pub interval: Duration,
     /// When to reread them even without a change. None if not needed.
-    pub again: Option<Duration>,
+    pub retry_after: Option<Duration>,
 }
 
 /// SIGHUP, which no longer ends the process: the control thread catches it.
@@ -64,13 +64,13 @@ impl Hangup {
 #[derive(Debug)]
 pub struct Reload {
     _job: Job,
-    bell: ReloadBell,
+    handle: ReloadHandle,
 }
 
 /// Requests a reload. Clones refer to the same files.
 #[derive(Clone, Debug)]
-pub struct ReloadBell {
-    asked: Arc<PendingTriggers>,
+pub struct ReloadHandle {
+    pending: Arc<PendingTriggers>,
     job: JobHandle,
 }
 
@@ -80,10 +80,10 @@ struct PendingTriggers {
     by_operator: AtomicBool,
 }
 
-impl ReloadBell {
+impl ReloadHandle {
     /// Requests a reload without waiting for it. Several requests before a reload cause one.
-    pub fn ring(&self) {
-        self.asked.by_operator.store(true, Ordering::Release);
+    pub fn request(&self) {
+        self.pending.by_operator.store(true, Ordering::Release);
         self.job.run_soon();
     }
 }
@@ -93,12 +93,12 @@ impl Reload {
     pub fn start(
         builder: &Builder,
         hangup: Hangup,
-        watched: FollowedFiles,
+        watched: WatchedFiles,
         shutdown: &Shutdown,
-        mut read: impl FnMut(Trigger) -> FollowedFiles + Send + 'static,
+        mut read: impl FnMut(Trigger) -> WatchedFiles + Send + 'static,
     ) -> Self {
-        let asked = Arc::<PendingTriggers>::default();
-        let (own, shutdown) = (Arc::clone(&asked), shutdown.clone());
+        let pending = Arc::<PendingTriggers>::default();
+        let (own, shutdown) = (Arc::clone(&pending), shutdown.clone());
         let mut following = FileWatch::new(watched);
         let job = builder.add("reload", move || {
             if shutdown.is_started() {
@@ -107,24 +107,24 @@ impl Reload {
             if let Some(trigger) = following.trigger(&own) {
                 following = FileWatch::new(read(trigger));
             }
-            following.next_look()
+            following.next_poll()
         });
         job.run_soon();
-        let bell = ReloadBell { asked, job: job.handle() };
-        let hung_up = bell.clone();
+        let handle = ReloadHandle { pending, job: job.handle() };
+        let on_hangup = handle.clone();
         let Hangup { mut signal, control } = hangup;
         control.spawn(move || async move {
             while signal.recv().await.is_some() {
-                hung_up.asked.by_signal.store(true, Ordering::Release);
-                hung_up.job.run_soon();
+                on_hangup.pending.by_signal.store(true, Ordering::Release);
+                on_hangup.job.run_soon();
             }
         });
-        Self { _job: job, bell }
+        Self { _job: job, handle }
     }
 
-    /// The bell that requests a reload.
-    pub fn bell(&self) -> ReloadBell {
-        self.bell.clone()
+    /// Requests reloads.
+    pub fn handle(&self) -> ReloadHandle {
+        self.handle.clone()
     }
 }
 
@@ -137,11 +137,11 @@ pub fn load<T>(
 ) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
     match trigger {
         Trigger::Signal => info!("SIGHUP: reading the configuration anew"),
-        Trigger::Asked => info!("an operator asks: reading the configuration anew"),
+        Trigger::Requested => info!("an operator asks: reading the configuration anew"),
         Trigger::Changed(path) => {
             info!("{} changed: reading the configuration anew", path.display());
         }
-        Trigger::Again => (),
+        Trigger::Retry => (),
     }
     let (outcome, sources) = load_tracked(path, read);
     if let Err(problems) = &outcome {
@@ -162,36 +162,36 @@ fn log_problems(problems: &ConfigProblems) {
 struct FileWatch {
     settling: Settling,
     interval: Duration,
-    again_at: Option<Instant>,
+    retry_at: Option<Instant>,
 }
 
 impl FileWatch {
-    fn new(FollowedFiles { sources, interval, again }: FollowedFiles) -> Self {
-        let again_at = again.map(|again| Instant::now() + again);
-        Self { settling: Settling::new(sources), interval, again_at }
+    fn new(WatchedFiles { sources, interval, retry_after }: WatchedFiles) -> Self {
+        let retry_at = retry_after.map(|delay| Instant::now() + delay);
+        Self { settling: Settling::new(sources), interval, retry_at }
     }
 
     /// Why to reread the files now. None if there is no reason.
-    fn trigger(&mut self, asked: &PendingTriggers) -> Option<Trigger> {
-        if asked.by_signal.swap(false, Ordering::Acquire) {
+    fn trigger(&mut self, pending: &PendingTriggers) -> Option<Trigger> {
+        if pending.by_signal.swap(false, Ordering::Acquire) {
             return Some(Trigger::Signal);
         }
-        if asked.by_operator.swap(false, Ordering::Acquire) {
-            return Some(Trigger::Asked);
+        if pending.by_operator.swap(false, Ordering::Acquire) {
+            return Some(Trigger::Requested);
         }
-        if self.again_at.is_some_and(|at| at <= Instant::now()) {
-            return Some(Trigger::Again);
+        if self.retry_at.is_some_and(|at| at <= Instant::now()) {
+            return Some(Trigger::Retry);
         }
         if self.interval.is_zero() {
             return None;
         }
-        self.settling.look(Sources::now).map(Trigger::Changed)
+        self.settling.poll(Sources::now).map(Trigger::Changed)
     }
 
-    fn next_look(&self) -> Option<Duration> {
-        let again = self.again_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let look = (!self.interval.is_zero()).then_some(self.interval);
-        again.into_iter().chain(look).min()
+    fn next_poll(&self) -> Option<Duration> {
+        let retry = self.retry_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let poll = (!self.interval.is_zero()).then_some(self.interval);
+        retry.into_iter().chain(poll).min()
     }
 }
 
@@ -209,7 +209,7 @@ impl Settling {
     }
 
     /// Polls with `now`; returns, once, a change that has been stable since the previous poll.
-    fn look(&mut self, now: impl Fn(&Sources) -> Sources) -> Option<PathBuf> {
+    fn poll(&mut self, now: impl Fn(&Sources) -> Sources) -> Option<PathBuf> {
         let now = now(&self.known);
         let settled = now == self.seen;
         self.seen = now;

@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::declaration::presence::Presence;
 use super::declaration::{Form, KeyDoc, Need, Role};
 use super::effective::EffectiveKey;
-use super::outside::Outside;
+use super::inputs::ConfigInputs;
 use super::problem::{KeyKind, KeyPlace, KnownKey, ProblemLog};
 use super::source::{SourcePlace, SourceTexts};
 use super::toml_text::{excerpt, joined, key_text};
@@ -45,7 +45,7 @@ pub struct Section<'a> {
     /// The only file that can have keys of this table. None if tables of several files merge.
     pub(super) file: Option<usize>,
     pub(super) source: &'a SourceTexts<'a>,
-    pub(super) outside: &'a Outside<'a>,
+    pub(super) inputs: &'a ConfigInputs<'a>,
     pub(super) log: &'a mut ProblemLog,
     pub(super) declared: Declared,
 }
@@ -110,12 +110,12 @@ pub(super) struct ExpectedValue<'a> {
 impl<'a> Section<'a> {
     pub(super) fn root(
         source: &'a SourceTexts<'a>,
-        outside: &'a Outside<'a>,
+        inputs: &'a ConfigInputs<'a>,
         table: Option<&'a DeTable<'a>>,
         log: &'a mut ProblemLog,
     ) -> Self {
         let (declared, path) = (Declared::begin(log), TablePath::Root);
-        Self { table, path, place: None, file: None, source, outside, log, declared }
+        Self { table, path, place: None, file: None, source, inputs, log, declared }
     }
 
     /// A former key, refused with the name of its successor.

@@ -13,7 +13,7 @@ use super::kind::ServiceInstance;
 use super::shell_config::{ShellConfig, ShellFile};
 use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary};
 use crate::builder::Builder;
-use crate::config::reload::{FollowedFiles, Hangup, Reload, ReloadBell, Trigger, load};
+use crate::config::reload::{Hangup, Reload, ReloadHandle, Trigger, WatchedFiles, load};
 use crate::config::{Effective, Loaded, Section, SettingDifference, Sources};
 use crate::logging::Logging;
 use crate::metrics::Exposition;
@@ -21,17 +21,17 @@ use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
 /// Longest that an operator waits for a reload.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
+const RELOAD_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Differences logged one by one; the rest are counted.
 const DIFFERENCES_LOGGED: usize = 20;
 
 /// Tables of the shell that are read only at startup, and their keys that a reload still applies.
-const FIXED: [&str; 4] = ["runtime", "admin", "log", "tracing"];
-const TAKEN_OVER: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
+const FIXED_TABLES: [&str; 4] = ["runtime", "admin", "log", "tracing"];
+const RELOADABLE_KEYS: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
 
 /// Waits for the result of a reload.
-type Asker = SyncSender<Result<ReloadSummary, ReloadError>>;
+type ReloadWaiter = SyncSender<Result<ReloadSummary, ReloadError>>;
 
 /// The configuration in force. Clones share it.
 #[derive(Clone)]
@@ -42,8 +42,8 @@ struct LiveState {
     /// The startup configuration.
     first: Effective,
     now: Mutex<ConfigurationNow>,
-    askers: Mutex<Vec<Asker>>,
-    bell: OnceLock<ReloadBell>,
+    waiters: Mutex<Vec<ReloadWaiter>>,
+    handle: OnceLock<ReloadHandle>,
     read: fn(&mut Section<'_>) -> ShellConfig,
     logging: Logging,
     tracer: Tracer,
@@ -61,7 +61,7 @@ struct ConfigurationNow {
     is_reload_failed: bool,
 }
 
-pub(super) struct TakenOverBy {
+pub(super) struct ReloadTargets {
     pub(super) services: Vec<ServiceInstance>,
     pub(super) fixed: Vec<&'static str>,
     pub(super) tracer: Tracer,
@@ -81,16 +81,16 @@ impl Configuration for LiveConfiguration {
 
     /// Also rereads the files of services.
     fn reload(&self) -> Result<ReloadSummary, ReloadError> {
-        let (asker, answer) = sync_channel(1);
-        self.askers().push(asker);
-        if let Some(bell) = self.0.bell.get() {
-            bell.ring();
+        let (waiter, answer) = sync_channel(1);
+        self.waiters().push(waiter);
+        if let Some(handle) = self.0.handle.get() {
+            handle.request();
         }
         let late = |_| {
             let why = "the configuration was not read in time, or the process comes to its end";
             Err(ReloadError::Unavailable(why.to_owned()))
         };
-        let summary = answer.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(late)?;
+        let summary = answer.recv_timeout(RELOAD_WAIT_MAX).unwrap_or_else(late)?;
         let campaigns = self.0.services.iter().find_map(|of| of.service.reload_files());
         Ok(ReloadSummary { campaigns, ..summary })
     }
@@ -101,7 +101,7 @@ impl LiveConfiguration {
         file: ShellFile<'_>,
         effective: Effective,
         generation: u64,
-        by: TakenOverBy,
+        by: ReloadTargets,
     ) -> Self {
         let now = ConfigurationNow {
             generation,
@@ -111,13 +111,13 @@ impl LiveConfiguration {
             needs_restart: Vec::new(),
             is_reload_failed: false,
         };
-        let TakenOverBy { services, fixed, tracer } = by;
+        let ReloadTargets { services, fixed, tracer } = by;
         Self(Arc::new(LiveState {
             file: file.path.to_owned(),
             first: effective,
             now: Mutex::new(now),
-            askers: Mutex::default(),
-            bell: OnceLock::new(),
+            waiters: Mutex::default(),
+            handle: OnceLock::new(),
             read: file.read,
             logging: file.logging,
             tracer,
@@ -144,8 +144,8 @@ impl LiveConfiguration {
         self.0.now.lock().expect("nothing panics while it holds what is in force")
     }
 
-    fn askers(&self) -> MutexGuard<'_, Vec<Asker>> {
-        self.0.askers.lock().expect("nothing panics while it holds those who ask")
+    fn waiters(&self) -> MutexGuard<'_, Vec<ReloadWaiter>> {
+        self.0.waiters.lock().expect("nothing panics while it holds those who wait")
     }
 
     /// Reloads the configuration on every trigger until `shutdown` begins. The builder does this:
@@ -154,38 +154,38 @@ impl LiveConfiguration {
         &self,
         builder: &Builder,
         hangup: Hangup,
-        watched: FollowedFiles,
+        watched: WatchedFiles,
         shutdown: &Shutdown,
     ) -> Reload {
         let (live, mut interval) = (self.clone(), watched.interval);
         let reload = Reload::start(builder, hangup, watched, shutdown, move |trigger| {
             let (sources, changed) = live.read(&trigger);
             interval = changed.unwrap_or(interval);
-            FollowedFiles { sources, interval, again: None }
+            WatchedFiles { sources, interval, retry_after: None }
         });
-        self.0.bell.get_or_init(|| reload.bell());
+        self.0.handle.get_or_init(|| reload.handle());
         reload
     }
 
     /// Reads and applies the files. Also returns how often to check them, if known.
     fn read(&self, trigger: &Trigger) -> (Sources, Option<Duration>) {
-        // Later askers may want newer files than the ones read now.
-        let askers = std::mem::take(&mut *self.askers());
+        // Later waiters may need newer files than the ones read now.
+        let waiters = std::mem::take(&mut *self.waiters());
         let (loaded, sources) = load(trigger, &self.0.file, self.0.read);
         let interval = loaded.as_ref().ok().map(|loaded| loaded.value.watch);
         let outcome = match loaded {
-            Ok(loaded) => self.take_over(loaded),
+            Ok(loaded) => self.apply(loaded),
             Err(problems) => Err(problems.into()),
         };
         self.now().is_reload_failed = outcome.is_err();
-        for asker in askers {
-            // The asker may have timed out.
-            let _ = asker.send(outcome.clone());
+        for waiter in waiters {
+            // The waiter may have timed out.
+            let _ = waiter.send(outcome.clone());
         }
         (sources, interval)
     }
 
-    fn take_over(&self, loaded: Loaded<ShellConfig>) -> Result<ReloadSummary, ReloadError> {
+    fn apply(&self, loaded: Loaded<ShellConfig>) -> Result<ReloadSummary, ReloadError> {
         let Loaded { value: mut config, effective, digest } = loaded;
         let mut now = self.now();
         if now.digest == digest {
@@ -238,8 +238,8 @@ impl LiveConfiguration {
         let keys = differences.iter().map(|difference| difference.key.as_str());
         let fixed = keys.filter(|key| {
             let table = key.split('.').next().unwrap_or_default();
-            let is_fixed = FIXED.contains(&table) || self.0.fixed.contains(&table);
-            is_fixed && !TAKEN_OVER.contains(key)
+            let is_fixed = FIXED_TABLES.contains(&table) || self.0.fixed.contains(&table);
+            is_fixed && !RELOADABLE_KEYS.contains(key)
         });
         fixed.map(str::to_owned).collect()
     }

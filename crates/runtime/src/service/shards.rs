@@ -20,7 +20,7 @@ use crate::shards::{ShardContext, Shards, ShardsOptions, ShardsStartError};
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
-pub(super) struct Served {
+pub(super) struct ServedService {
     pub(super) instance: ServiceInstance,
     /// In the order of [`Service::addresses`].
     pub(super) listeners: Vec<TcpListener>,
@@ -31,7 +31,7 @@ pub(super) struct Served {
 /// shard closes the services' parts in the reverse order of `served`. Fails if a thread cannot be
 /// started, bound to its core, or given a runtime.
 pub(super) fn serve_on_shards(
-    served: Vec<Served>,
+    served: Vec<ServedService>,
     options: &ShardsOptions,
     shutdown: &Shutdown,
 ) -> Result<Shards, ShardsStartError> {
@@ -115,7 +115,8 @@ impl<S: Service> LoneService<S> {
                 ports: &mut ports,
             },
         )?;
-        let served = Served { instance: ServiceInstance::of(Arc::clone(&service)), listeners };
+        let served =
+            ServedService { instance: ServiceInstance::of(Arc::clone(&service)), listeners };
         let shards = serve_on_shards(vec![served], &shards, &shutdown);
         let shards = shards.map_err(ServiceError::unavailable)?;
         Ok(Self { service, shards, _threads: (builder, control) })

@@ -11,15 +11,15 @@ use tracing::info;
 use super::descriptors::{TooFewDescriptors, fit};
 use super::kind::{ServiceInstance, ServiceKind};
 use super::ports::Ports;
-use super::reload::{LiveConfiguration, TakenOverBy};
+use super::reload::{LiveConfiguration, ReloadTargets};
 use super::services::Services;
-use super::shards::{Served, serve_on_shards};
+use super::shards::{ServedService, serve_on_shards};
 use super::shell_config::{ShellConfig, ShellFile};
 use super::{DescriptorNeeds, Service, ServiceError, Startup};
 use crate::admin::{Admin, Api, ChangeAllowance, ChangeLimits, Pages, Readiness, configuration};
 use crate::builder::Builder;
 use crate::config::Effective;
-use crate::config::reload::{FollowedFiles, Hangup, Reload};
+use crate::config::reload::{Hangup, Reload, WatchedFiles};
 use crate::control::Control;
 use crate::listen::{ListenError, listen};
 use crate::metrics::Exposition;
@@ -137,18 +137,18 @@ impl Shell {
             };
             let instance = (kind.start)(section, &mut startup)?;
             running.push(instance.clone());
-            served.push(Served { instance, listeners });
+            served.push(ServedService { instance, listeners });
         }
         let shards = serve_on_shards(served, &config.shards, &shutdown)?;
         let live = file.map(|file| {
             let generation = running.iter().find_map(|of| of.service.generation()).unwrap_or(1);
-            let by = TakenOverBy {
+            let by = ReloadTargets {
                 services: running.clone(),
                 fixed: services.fixed_tables(),
                 tracer: tracer.clone(),
             };
             let sources = file.sources.clone();
-            let watched = FollowedFiles { sources, interval: config.watch, again: None };
+            let watched = WatchedFiles { sources, interval: config.watch, retry_after: None };
             let live = LiveConfiguration::new(file, effective, generation, by);
             let reload = live.follow(&builder, hangup, watched, &shutdown);
             (live, reload)

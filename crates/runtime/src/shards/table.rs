@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 pub const EVICTING_MAX: usize = 16;
 
 /// Microseconds until a busy connection is examined again, so that a flood does not examine all.
-const LOOK_AGAIN_US: u64 = 10_000;
+const RECHECK_US: u64 = 10_000;
 
 /// States of [`IdleMark`] that are not times.
 const BUSY: u64 = 0;
@@ -147,7 +147,7 @@ impl Rows {
                     self.evicting += 1;
                     return Some(());
                 }
-                Err(BUSY) => self.reorder(id, now + LOOK_AGAIN_US),
+                Err(BUSY) => self.reorder(id, now + RECHECK_US),
                 Err(later) => self.reorder(id, later),
             }
         }

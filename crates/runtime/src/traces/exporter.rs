@@ -20,31 +20,34 @@ use crate::control::Control;
 /// Spans that complete a batch.
 const BATCH_SPANS: usize = 2048;
 /// Longest wait for a batch to fill.
-const BATCH_FILLS: Duration = Duration::from_secs(1);
+const BATCH_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Attempts to send a batch, and the pause after the first; each further pause doubles.
 const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 enum BatchOutcome {
     /// Accepted, except for the rejected spans.
-    Taken { rejected: usize },
+    Accepted { rejected: usize },
     /// Permanently refused.
     Refused(StatusCode),
     /// May be retried; the reason.
-    NotNow(String),
+    RetryLater(String),
 }
 
 /// Waits for a trace and then briefly for more. If dropped, it leaves received traces in `batch`.
-async fn fill(batch: &mut Vec<FinishedTrace>, taken: &mut mpsc::UnboundedReceiver<FinishedTrace>) {
+async fn fill(
+    batch: &mut Vec<FinishedTrace>,
+    finished: &mut mpsc::UnboundedReceiver<FinishedTrace>,
+) {
     let mut fills_until = None;
     while spans_of(batch) < BATCH_SPANS {
         let next = match fills_until {
-            None => taken.recv().await,
-            Some(until) => timeout_at(until, taken.recv()).await.ok().flatten(),
+            None => finished.recv().await,
+            Some(until) => timeout_at(until, finished.recv()).await.ok().flatten(),
         };
         let Some(next) = next else { break };
         batch.push(next);
-        fills_until.get_or_insert_with(|| Instant::now() + BATCH_FILLS);
+        fills_until.get_or_insert_with(|| Instant::now() + BATCH_WAIT_MAX);
     }
 }
 
@@ -55,35 +58,35 @@ pub(super) struct Exporter {
     client: CollectorClient,
     service_name: String,
     /// Whether the collector accepted the last batch: only changes are logged.
-    well: bool,
+    is_accepting: bool,
 }
 
 impl Exporter {
     pub(super) fn new(options: TracingOptions, queue: Arc<SpanQueue>, control: &Control) -> Self {
         let _runtime = control.enter();
         let client = CollectorClient::new(&options);
-        Self { queue, client, service_name: options.service_name, well: true }
+        Self { queue, client, service_name: options.service_name, is_accepting: true }
     }
 
     /// Sends until stopped, then sends the rest once.
     pub(super) async fn run(
         mut self,
-        mut taken: mpsc::UnboundedReceiver<FinishedTrace>,
+        mut finished: mpsc::UnboundedReceiver<FinishedTrace>,
         mut stopped: oneshot::Receiver<()>,
     ) {
         let mut batch = Vec::new();
         loop {
             tokio::select! {
-                () = fill(&mut batch, &mut taken) => (),
+                () = fill(&mut batch, &mut finished) => (),
                 _ = &mut stopped => break,
             }
             if self.export(std::mem::take(&mut batch), &mut stopped).await.is_err() {
                 break;
             }
         }
-        taken.close();
-        while let Ok(finished) = taken.try_recv() {
-            batch.push(finished);
+        finished.close();
+        while let Ok(trace) = finished.try_recv() {
+            batch.push(trace);
         }
         self.export_once(&batch).await;
     }
@@ -94,8 +97,8 @@ impl Exporter {
         stopped: &mut oneshot::Receiver<()>,
     ) -> Result<(), ExporterStopped> {
         for tries in 1..=TRIES_MAX {
-            let BatchOutcome::NotNow(reason) = self.send(&batch).await else { return Ok(()) };
-            self.tell_sick(&reason);
+            let BatchOutcome::RetryLater(reason) = self.send(&batch).await else { return Ok(()) };
+            self.warn_of_refusal(&reason);
             if tries == TRIES_MAX {
                 break;
             }
@@ -112,7 +115,7 @@ impl Exporter {
     }
 
     async fn export_once(&mut self, batch: &[FinishedTrace]) {
-        if !batch.is_empty() && matches!(self.send(batch).await, BatchOutcome::NotNow(_)) {
+        if !batch.is_empty() && matches!(self.send(batch).await, BatchOutcome::RetryLater(_)) {
             self.give_up(batch);
         }
     }
@@ -131,46 +134,44 @@ impl Exporter {
         let body = request(&self.service_name, TraceClocks::now(), batch);
         let sent = match self.client.post(body).await {
             Ok((status, answer)) if status.is_success() => {
-                BatchOutcome::Taken { rejected: rejected(&answer) }
+                BatchOutcome::Accepted { rejected: rejected(&answer) }
             }
-            Ok((status, _)) if may_be_tried_again(status) => {
-                BatchOutcome::NotNow(status.to_string())
-            }
+            Ok((status, _)) if is_retryable(status) => BatchOutcome::RetryLater(status.to_string()),
             Ok((status, _)) => BatchOutcome::Refused(status),
-            Err(error) => BatchOutcome::NotNow(error.to_string()),
+            Err(error) => BatchOutcome::RetryLater(error.to_string()),
         };
         let (spans, counts) = (spans_of(batch), &self.queue.counts);
         match &sent {
-            BatchOutcome::Taken { rejected } => {
+            BatchOutcome::Accepted { rejected } => {
                 let rejected = (*rejected).min(spans);
                 count(&counts.exported, spans - rejected);
                 count(&counts.rejected, rejected);
-                if !self.well {
+                if !self.is_accepting {
                     info!("the collector takes traces again");
                 }
-                self.well = true;
+                self.is_accepting = true;
                 self.release(batch);
             }
             BatchOutcome::Refused(status) => {
                 count(&counts.refused, spans);
-                self.tell_sick(&status.to_string());
+                self.warn_of_refusal(&status.to_string());
                 self.release(batch);
             }
-            BatchOutcome::NotNow(_) => (),
+            BatchOutcome::RetryLater(_) => (),
         }
         sent
     }
 
-    fn tell_sick(&mut self, reason: &str) {
-        if self.well {
+    fn warn_of_refusal(&mut self, reason: &str) {
+        if self.is_accepting {
             warn!(reason, "the collector does not take traces");
         }
-        self.well = false;
+        self.is_accepting = false;
     }
 }
 
 /// OTLP 1.x, section "Retryable Response Codes".
-fn may_be_tried_again(status: StatusCode) -> bool {
+fn is_retryable(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::TOO_MANY_REQUESTS

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use faults::process::isolated;
 use runtime::builder::Builder;
-use runtime::config::reload::{FollowedFiles, Hangup, Reload, Trigger, load};
+use runtime::config::reload::{Hangup, Reload, Trigger, WatchedFiles, load};
 use runtime::config::{Section, load_tracked};
 use runtime::control::Control;
 use runtime::shutdown::Shutdown;
@@ -27,13 +27,13 @@ fn sighup_reads_anew() {
         let hangup = Hangup::catch(&control).unwrap();
         // Without looks at files, so the signal alone can be the reason.
         let sources = load_tracked(&main, read).1;
-        let watched = FollowedFiles { sources, interval: Duration::ZERO, again: None };
+        let watched = WatchedFiles { sources, interval: Duration::ZERO, retry_after: None };
         let (tell, reloads) = channel();
         let file = main.clone();
         let _reload = Reload::start(&builder, hangup, watched, &shutdown, move |trigger| {
             let (outcome, sources) = load(&trigger, &file, read);
             tell.send((trigger, outcome.unwrap().value)).unwrap();
-            FollowedFiles { sources, interval: Duration::ZERO, again: None }
+            WatchedFiles { sources, interval: Duration::ZERO, retry_after: None }
         });
         std::fs::write(&main, "name = 'second'\n").unwrap();
         kill_process(getpid(), Signal::HUP).unwrap();

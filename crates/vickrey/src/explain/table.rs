@@ -9,7 +9,7 @@ pub(super) const WIDTH: usize = 100;
 
 /// The style of a text, if colours are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum TextStyle {
     Plain,
     Heading,
     Good,
@@ -17,7 +17,7 @@ pub(super) enum Look {
     Faint,
 }
 
-impl Look {
+impl TextStyle {
     const fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -50,16 +50,16 @@ impl TablePage {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        self.line(Look::Heading, 0, text);
+        self.line(TextStyle::Heading, 0, text);
     }
 
     /// Writes `text` wrapped between words, and within words longer than a line.
-    pub(super) fn line(&mut self, look: Look, indent: usize, text: &str) {
-        self.hanging(look, indent, "", text);
+    pub(super) fn line(&mut self, style: TextStyle, indent: usize, text: &str) {
+        self.hanging(style, indent, "", text);
     }
 
     /// Writes `text` after `first`, with a hanging indent.
-    pub(super) fn hanging(&mut self, look: Look, indent: usize, first: &str, text: &str) {
+    pub(super) fn hanging(&mut self, style: TextStyle, indent: usize, first: &str, text: &str) {
         let (first, text) = (visible(first), visible(text));
         let hang = indent + first.chars().count();
         let room = WIDTH.saturating_sub(hang).max(20);
@@ -67,7 +67,7 @@ impl TablePage {
             let lead = if number == 0 { first.as_str() } else { "" };
             let pad = if number == 0 { indent } else { hang };
             let line = format!("{:pad$}{lead}{piece}", "");
-            self.write(look, line.trim_end());
+            self.write(style, line.trim_end());
         }
     }
 
@@ -77,14 +77,14 @@ impl TablePage {
         let room = WIDTH - indent;
         let pad = " ".repeat(indent);
         if text.chars().count() <= room {
-            return self.write(Look::Plain, &[&pad, text.as_str()].concat());
+            return self.write(TextStyle::Plain, &[&pad, text.as_str()].concat());
         }
         let kept: String = text.chars().take(room - 1).collect();
-        self.write(Look::Plain, &[&pad, kept.as_str(), "…"].concat());
+        self.write(TextStyle::Plain, &[&pad, kept.as_str(), "…"].concat());
     }
 
     /// Writes rows in aligned columns; the last column wraps.
-    pub(super) fn rows(&mut self, indent: usize, rows: &[(Look, Vec<String>)]) {
+    pub(super) fn rows(&mut self, indent: usize, rows: &[(TextStyle, Vec<String>)]) {
         let columns = rows.iter().map(|(_, row)| row.len()).max().unwrap_or_default();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|(_, row)| row.get(column));
@@ -92,18 +92,18 @@ impl TablePage {
         };
         // A cell with long outside text must not push the last column off the page.
         let widths: Vec<_> = (0..columns).map(|column| width(column).min(24)).collect();
-        for (look, row) in rows {
+        for (style, row) in rows {
             let Some((last, cells)) = row.split_last() else { continue };
             let mut first = String::new();
             for (cell, width) in cells.iter().zip(&widths) {
                 let _ = write!(first, "{:<width$}  ", clipped(&visible(cell), *width));
             }
-            self.hanging(*look, indent, &first, last);
+            self.hanging(*style, indent, &first, last);
         }
     }
 
-    fn write(&mut self, look: Look, line: &str) {
-        let code = if self.colours { look.code() } else { "" };
+    fn write(&mut self, style: TextStyle, line: &str) {
+        let code = if self.colours { style.code() } else { "" };
         let end = if code.is_empty() { "" } else { "\x1b[0m" };
         self.text.extend([code, line, end, "\n"]);
     }
@@ -162,13 +162,13 @@ mod tests {
     #[test]
     fn nothing_hidden_reaches_the_terminal() {
         let mut page = TablePage::new(false);
-        page.line(Look::Bad, 2, "a\x1b[31mb\u{202e}c\nd\u{85}");
+        page.line(TextStyle::Bad, 2, "a\x1b[31mb\u{202e}c\nd\u{85}");
         assert_eq!(page.into_text(), "  a\\u{1b}[31mb\\u{202e}c\\u{a}d\\u{85}\n");
     }
 
     #[test]
     fn columns_align_and_stay_on_the_page() {
-        let row = |cells: [&str; 3]| (Look::Plain, cells.map(str::to_owned).to_vec());
+        let row = |cells: [&str; 3]| (TextStyle::Plain, cells.map(str::to_owned).to_vec());
         let mut page = TablePage::new(false);
         let (long, text) = ("x".repeat(500), "word ".repeat(40));
         page.rows(2, &[row(["a", "bb", "c"]), row(["aaa", "b", &text]), row([&long, "b", "c"])]);
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn colours_are_for_terminals() {
         let mut page = TablePage::new(true);
-        page.line(Look::Good, 0, "won");
-        page.line(Look::Plain, 0, "lost");
+        page.line(TextStyle::Good, 0, "won");
+        page.line(TextStyle::Plain, 0, "lost");
         assert_eq!(page.into_text(), "\x1b[32mwon\x1b[0m\nlost\n");
     }
 }

@@ -6,9 +6,9 @@ use exchange_core::explain::{
 };
 
 use super::json;
-use super::table::{Look, TablePage};
+use super::table::{TablePage, TextStyle};
 
-type TextRow = (Look, Vec<String>);
+type TextRow = (TextStyle, Vec<String>);
 
 pub(super) fn render(explanation: &Explanation, colours: bool) -> String {
     let mut page = TablePage::new(colours);
@@ -24,7 +24,7 @@ pub(super) fn render(explanation: &Explanation, colours: bool) -> String {
     if let Some(no_bid) = &explanation.no_bid {
         page.heading("No bid");
         let text = format!("nbr {} ({}): {}", no_bid.nbr, no_bid.reason, no_bid.why);
-        page.line(Look::Bad, 2, &text);
+        page.line(TextStyle::Bad, 2, &text);
     }
     if let Some(response) = &explanation.response {
         page.heading("Response");
@@ -39,8 +39,8 @@ fn currency(explanation: &Explanation) -> &str {
     explanation.terms.as_ref().map_or("", |terms| &terms.currency)
 }
 
-fn cells<const N: usize>(look: Look, cells: [&str; N]) -> TextRow {
-    (look, cells.map(str::to_owned).to_vec())
+fn cells<const N: usize>(style: TextStyle, cells: [&str; N]) -> TextRow {
+    (style, cells.map(str::to_owned).to_vec())
 }
 
 fn spaced(label: &str) -> String {
@@ -61,16 +61,18 @@ fn request(page: &mut TablePage, explanation: &Explanation) {
     let test = if request.test { ", a test: explained as if it were not" } else { "" };
     let (publisher, country) =
         (said("publisher", &request.publisher), said("country", &request.country));
-    let mut rows =
-        vec![cells(Look::Plain, ["request", &format!("{publisher}, {country}, {tmax}{test}")])];
+    let mut rows = vec![cells(
+        TextStyle::Plain,
+        ["request", &format!("{publisher}, {country}, {tmax}{test}")],
+    )];
     if !request.dropped.is_empty() {
         let text = format!("of a wrong type, and not passed on: {}", request.dropped.join(", "));
-        rows.push(cells(Look::Plain, ["dropped", &text]));
+        rows.push(cells(TextStyle::Plain, ["dropped", &text]));
     }
     rows.extend(explanation.terms.iter().flat_map(terms));
     for rate in &explanation.rates {
         let text = format!("1 {} = {} {}", rate.from, rate.one, rate.to);
-        rows.push(cells(Look::Plain, ["rate", &text]));
+        rows.push(cells(TextStyle::Plain, ["rate", &text]));
     }
     page.rows(2, &rows);
 }
@@ -89,7 +91,7 @@ fn terms(terms: &ExplainedTerms) -> [TextRow; 2] {
         _ => "the winner alone is returned",
     };
     let notices = format!("{}; {bids}", spaced(&terms.notices));
-    [cells(Look::Plain, ["pricing", &pricing]), cells(Look::Plain, ["notices", &notices])]
+    [cells(TextStyle::Plain, ["pricing", &pricing]), cells(TextStyle::Plain, ["notices", &notices])]
 }
 
 fn imp(page: &mut TablePage, imp: &ExplainedImp, currency: &str) {
@@ -99,7 +101,7 @@ fn imp(page: &mut TablePage, imp: &ExplainedImp, currency: &str) {
         many => format!(", {many} impressions at a time"),
     };
     page.line(
-        Look::Plain,
+        TextStyle::Plain,
         2,
         &format!("imp {}: {}{private}{multiplier}", imp.id, imp.formats.join(", ")),
     );
@@ -107,19 +109,22 @@ fn imp(page: &mut TablePage, imp: &ExplainedImp, currency: &str) {
     let none = "none in imp.bidfloor".to_owned();
     let floor = imp.floor.as_ref().map_or(none, |own| net_to_gross(own, currency));
     if let Some(why) = &imp.not_sold {
-        rows.push(cells(Look::Plain, ["not sold", why]));
+        rows.push(cells(TextStyle::Plain, ["not sold", why]));
     }
-    rows.push(cells(Look::Plain, ["floor", &floor]));
+    rows.push(cells(TextStyle::Plain, ["floor", &floor]));
     if imp.floors_by_duration {
-        rows.push(cells(Look::Plain, ["floor", "by duration too: see what each bid had to reach"]));
+        rows.push(cells(
+            TextStyle::Plain,
+            ["floor", "by duration too: see what each bid had to reach"],
+        ));
     }
     for rule in &imp.rules {
         let on = if rule.on.is_empty() { String::new() } else { format!("on {}: ", rule.on) };
         let text = format!("{on}{}", net_to_gross(&rule.floor, currency));
-        rows.push(cells(Look::Plain, ["[[floor]]", &text]));
+        rows.push(cells(TextStyle::Plain, ["[[floor]]", &text]));
     }
     for own in &imp.deals {
-        rows.push(cells(Look::Plain, ["deal", &deal(own, currency)]));
+        rows.push(cells(TextStyle::Plain, ["deal", &deal(own, currency)]));
     }
     page.rows(4, &rows);
 }
@@ -163,13 +168,13 @@ fn dsps(page: &mut TablePage, dsps: &[ExplainedDsp]) {
             };
             let told =
                 format!("imp {}{deals}; told tmax {} ms", asked.imps.join(" "), asked.tmax_ms);
-            cells(Look::Plain, [&dsp.id, "asked", &told])
+            cells(TextStyle::Plain, [&dsp.id, "asked", &told])
         }
         (None, Some(not)) => cells(
-            Look::Faint,
+            TextStyle::Faint,
             [&dsp.id, "not asked", &format!("{}: {}", spaced(&not.reason), not.why)],
         ),
-        (None, None) => cells(Look::Faint, [&dsp.id, "not reached", ""]),
+        (None, None) => cells(TextStyle::Faint, [&dsp.id, "not reached", ""]),
     };
     page.rows(2, &dsps.iter().map(asked).collect::<Vec<_>>());
     let answers: Vec<_> = dsps.iter().filter_map(answer).collect();
@@ -181,9 +186,9 @@ fn dsps(page: &mut TablePage, dsps: &[ExplainedDsp]) {
 
 fn answer(dsp: &ExplainedDsp) -> Option<TextRow> {
     let answer = dsp.answer.as_ref()?;
-    let look = match answer.outcome.as_str() {
-        "answered" | "no_bid" => Look::Plain,
-        _ => Look::Bad,
+    let style = match answer.outcome.as_str() {
+        "answered" | "no_bid" => TextStyle::Plain,
+        _ => TextStyle::Bad,
     };
     let latency = match answer.latency_us {
         Some(us) => format!(", after {}.{:03} ms", us / 1000, us % 1000),
@@ -195,7 +200,7 @@ fn answer(dsp: &ExplainedDsp) -> Option<TextRow> {
         many => format!(": {many} bids"),
     };
     let text = format!("{}{bids}{latency}", answer.why);
-    Some(cells(look, [&dsp.id, &spaced(&answer.outcome), &text]))
+    Some(cells(style, [&dsp.id, &spaced(&answer.outcome), &text]))
 }
 
 fn bids(page: &mut TablePage, explanation: &Explanation) {
@@ -207,7 +212,7 @@ fn bids(page: &mut TablePage, explanation: &Explanation) {
     let worth = format!("worth {currency}");
     let floor = format!("floor {currency}");
     let head = ["bid", "DSP", "seat", "imp", "deal", "price", &worth, &floor, "fate"];
-    let mut rows = vec![cells(Look::Faint, head)];
+    let mut rows = vec![cells(TextStyle::Faint, head)];
     rows.extend(explanation.bids.iter().map(bid));
     page.rows(2, &rows);
     page.heading("Why");
@@ -220,16 +225,16 @@ fn bids(page: &mut TablePage, explanation: &Explanation) {
         };
         let id = bid.id.as_deref().unwrap_or("-");
         let text = format!("{}{discounted}", bid.why);
-        cells(look_of(bid), [&format!("bid {}", bid.number), id, &text])
+        cells(style_of(bid), [&format!("bid {}", bid.number), id, &text])
     };
     page.rows(2, &explanation.bids.iter().map(why).collect::<Vec<_>>());
 }
 
-fn look_of(bid: &ExplainedBid) -> Look {
+fn style_of(bid: &ExplainedBid) -> TextStyle {
     match bid.fate.as_str() {
-        "won" => Look::Good,
-        "offered" | "lost_to_higher_bid" | "lost_to_deal" => Look::Plain,
-        _ => Look::Bad,
+        "won" => TextStyle::Good,
+        "offered" | "lost_to_higher_bid" | "lost_to_deal" => TextStyle::Plain,
+        _ => TextStyle::Bad,
     }
 }
 
@@ -250,7 +255,7 @@ fn bid(bid: &ExplainedBid) -> TextRow {
         or_dash(&bid.floor),
         format!("{} ({})", spaced(&bid.fate), bid.code),
     ];
-    (look_of(bid), row)
+    (style_of(bid), row)
 }
 
 fn clearing(page: &mut TablePage, explanation: &Explanation) {
@@ -260,12 +265,13 @@ fn clearing(page: &mut TablePage, explanation: &Explanation) {
     }
     page.heading(&format!("Clearing, in {}", currency(explanation)));
     for clearing in explanation.clearing.iter().filter(took_part) {
-        page.line(Look::Plain, 2, &format!("imp {}", clearing.imp));
-        let mut rows = vec![cells(Look::Faint, ["rank", "bid", "class", "counts", "floor", ""])];
+        page.line(TextStyle::Plain, 2, &format!("imp {}", clearing.imp));
+        let mut rows =
+            vec![cells(TextStyle::Faint, ["rank", "bid", "class", "counts", "floor", ""])];
         for (rank, ranked) in clearing.ranking.iter().enumerate() {
             let out = ranked.out.as_ref().map(|out| format!("out: {}", spaced(out)));
             rows.push(cells(
-                Look::Plain,
+                TextStyle::Plain,
                 [
                     &(rank + 1).to_string(),
                     &ranked.bid.to_string(),
@@ -278,16 +284,16 @@ fn clearing(page: &mut TablePage, explanation: &Explanation) {
         }
         page.rows(4, &rows);
         match &clearing.won {
-            None => page.line(Look::Bad, 4, "nobody wins"),
+            None => page.line(TextStyle::Bad, 4, "nobody wins"),
             Some(won) => {
-                page.line(Look::Good, 4, &format!("bid {} wins", won.bid));
-                won.steps.iter().for_each(|step| page.line(Look::Plain, 6, step));
+                page.line(TextStyle::Good, 4, &format!("bid {} wins", won.bid));
+                won.steps.iter().for_each(|step| page.line(TextStyle::Plain, 6, step));
             }
         }
         for offered in &clearing.offered {
             let (bid, price, net) = (offered.bid, &offered.price, &offered.net);
             let text = format!("bid {bid} is returned beside it: {price} gross, {net} net");
-            page.line(Look::Plain, 4, &text);
+            page.line(TextStyle::Plain, 4, &text);
         }
     }
 }
@@ -298,28 +304,28 @@ fn notices(page: &mut TablePage, notices: &ExplainedNotices) {
         let what = wanted.url.as_ref().or(wanted.problem.as_ref());
         let bid = format!("bid {}", wanted.bid);
         let text = what.map(String::as_str).unwrap_or_default();
-        rows.push(cells(Look::Plain, ["for the ad", "win", &bid, text]));
+        rows.push(cells(TextStyle::Plain, ["for the ad", "win", &bid, text]));
     }
     for (when, list) in [("now", &notices.now), ("by caller", &notices.callers)] {
         for notice in list {
-            rows.push(cells(Look::Plain, [when, &notice.kind, &notice.dsp, &notice.url]));
+            rows.push(cells(TextStyle::Plain, [when, &notice.kind, &notice.dsp, &notice.url]));
         }
     }
     for later in &notices.later {
         let url = later.url.as_deref().unwrap_or("nothing is called, it is recorded");
         let relays = if later.relays_markup { ", whose answer is the ad" } else { "" };
         let text = format!("when {} is called: {url}{relays}", later.token);
-        rows.push(cells(Look::Plain, ["later", &later.kind, &later.dsp, &text]));
+        rows.push(cells(TextStyle::Plain, ["later", &later.kind, &later.dsp, &text]));
     }
     for unsent in &notices.not_sent {
         rows.push(cells(
-            Look::Bad,
+            TextStyle::Bad,
             ["not sent", &unsent.kind, &unsent.dsp, &spaced(&unsent.reason)],
         ));
     }
     for unmarked in &notices.unmarked {
         let text = format!("no beacon in the ad: {}", spaced(&unmarked.reason));
-        rows.push(cells(Look::Bad, ["never", "billing", &unmarked.dsp, &text]));
+        rows.push(cells(TextStyle::Bad, ["never", "billing", &unmarked.dsp, &text]));
     }
     if !rows.is_empty() {
         page.heading("Notices");
@@ -336,7 +342,7 @@ fn omitted(page: &mut TablePage, explanation: &Explanation) {
         (usize::from(omitted.response), "response"),
     ] {
         if count > 0 {
-            page.line(Look::Faint, 0, &format!("left out: {count} {what}"));
+            page.line(TextStyle::Faint, 0, &format!("left out: {count} {what}"));
         }
     }
 }

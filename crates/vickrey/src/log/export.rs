@@ -107,7 +107,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         )));
     }
     let exit = damage.into_inner().exit();
-    let gone = gone(&summary);
+    let gone = missed(&summary);
     if args.json {
         writeln!(out, "{:#}", as_json(&summary, gone.as_ref()))?;
     } else {
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
 }
 
 /// Records that no export has seen: after the exported ones and before the first of this run.
-fn gone(summary: &ExportSummary) -> Option<RangeInclusive<u64>> {
+fn missed(summary: &ExportSummary) -> Option<RangeInclusive<u64>> {
     let (resumed, first) = summary.resumed.zip(summary.first)?;
     let gone = resumed.sequence + 1..=first.sequence.checked_sub(1)?;
     (!gone.is_empty()).then_some(gone)

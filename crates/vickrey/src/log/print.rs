@@ -21,9 +21,9 @@ use super::source::{RecordSource, cannot_read, walk};
 use crate::exit::Exit;
 
 /// Polling interval of `tail -f`.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Polls between two looks for new generations; an auction of an unknown one causes another look.
-const LOOKS_BETWEEN_GENERATIONS: u64 = 10;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Polls between two reads of new generations; an auction of an unknown one causes another.
+const POLLS_BETWEEN_GENERATIONS: u64 = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct CatArgs {
@@ -155,13 +155,13 @@ fn follow_on(
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     printer.is_following = true;
-    for look in 0_u64.. {
+    for poll in 0_u64.. {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        printer.may_look = true;
-        if look.is_multiple_of(LOOKS_BETWEEN_GENERATIONS) {
-            printer.look_for_generations()?;
+        printer.may_refresh = true;
+        if poll.is_multiple_of(POLLS_BETWEEN_GENERATIONS) {
+            printer.refresh_generations()?;
         }
         let mut failed = None;
         let polled = follow.poll(&mut |coming| {
@@ -183,7 +183,7 @@ fn follow_on(
         polled.map_err(cannot_read)?;
         printer.finish(out)?;
         out.flush()?;
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }
@@ -200,8 +200,8 @@ struct Printer<'g, 'd> {
     taken: u64,
     /// Whether an unknown generation may still be recorded.
     is_following: bool,
-    /// Whether this poll has not looked for generations yet.
-    may_look: bool,
+    /// Whether this poll has not read new generations yet.
+    may_refresh: bool,
     damage: DamageReport,
 }
 
@@ -216,7 +216,7 @@ impl<'g, 'd> Printer<'g, 'd> {
             puts: VecDeque::new(),
             taken: 0,
             is_following: false,
-            may_look: false,
+            may_refresh: false,
             damage: DamageReport::default(),
         }
     }
@@ -228,11 +228,11 @@ impl<'g, 'd> Printer<'g, 'd> {
         self.taken = self.puts.back().map_or(self.taken, |put| put.place.sequence);
     }
 
-    fn look_for_generations(&mut self) -> anyhow::Result<()> {
+    fn refresh_generations(&mut self) -> anyhow::Result<()> {
         self.generations.refresh().map_err(cannot_read)?;
         self.lookup.forget();
         self.take_puts();
-        self.may_look = false;
+        self.may_refresh = false;
         Ok(())
     }
 
@@ -254,8 +254,8 @@ impl<'g, 'd> Printer<'g, 'd> {
                 }
                 Ok(record) => {
                     let facts = self.lookup.get(record.generation).map_err(cannot_read)?;
-                    if facts.is_none() && self.is_following && self.may_look {
-                        self.look_for_generations()?;
+                    if facts.is_none() && self.is_following && self.may_refresh {
+                        self.refresh_generations()?;
                     }
                     let facts = self.lookup.get(record.generation).map_err(cannot_read)?;
                     let row = self.filter.matches(&record, facts);

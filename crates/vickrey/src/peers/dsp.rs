@@ -178,7 +178,7 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     let mut watch = BottleneckWatch::new();
     while !shutdown.is_started() {
         std::thread::park_timeout(Duration::from_millis(100));
-        watch.look(&fleet.stats().cpu, args.json)?;
+        watch.check(&fleet.stats().cpu, args.json)?;
     }
     match args.json {
         true => writeln!(std::io::stdout(), "{}", as_json(&fleet))?,
@@ -338,16 +338,16 @@ fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {
 struct BottleneckWatch {
     since: Instant,
     cpu: Vec<Duration>,
-    told: bool,
+    is_reported: bool,
 }
 
 impl BottleneckWatch {
     fn new() -> Self {
-        Self { since: Instant::now(), cpu: Vec::new(), told: false }
+        Self { since: Instant::now(), cpu: Vec::new(), is_reported: false }
     }
 
     /// `cpu` is the CPU time of each thread so far.
-    fn look(&mut self, cpu: &[Duration], is_json: bool) -> std::io::Result<()> {
+    fn check(&mut self, cpu: &[Duration], is_json: bool) -> std::io::Result<()> {
         let elapsed = self.since.elapsed();
         if elapsed < Duration::from_secs(1) {
             return Ok(());
@@ -356,8 +356,8 @@ impl BottleneckWatch {
         let busiest = used.max().unwrap_or_default();
         let busy_ppm = busiest.as_micros() * 1_000_000 / elapsed.as_micros();
         (self.since, self.cpu) = (Instant::now(), cpu.to_vec());
-        if busy_ppm > BUSY_PPM.into() && !self.told {
-            self.told = true;
+        if busy_ppm > BUSY_PPM.into() && !self.is_reported {
+            self.is_reported = true;
             let busy = busy_ppm / 10_000;
             let note = "the DSPs are the bottleneck, add --threads or --latency-ms";
             let note = format!("note: a thread is {busy} % busy: {note}");

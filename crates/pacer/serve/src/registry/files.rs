@@ -13,7 +13,7 @@ use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::CampaignIndex;
 use runtime::builder::Builder;
 use runtime::config::ConfigProblem;
-use runtime::config::reload::{FollowedFiles, Hangup, Reload, Trigger};
+use runtime::config::reload::{Hangup, Reload, Trigger, WatchedFiles};
 use runtime::control::Control;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
@@ -68,16 +68,16 @@ impl<R: CampaignRules> Registry<R> {
     ) -> io::Result<Reload> {
         let hangup = Hangup::catch(control)?;
         let inner = Arc::clone(&self.inner);
-        let watched = move |inner: &RegistryState<R>, again| {
+        let watched = move |inner: &RegistryState<R>, retry_after| {
             // Problems were logged. What was read is watched either way.
-            FollowedFiles { sources: inner.sources(), interval, again }
+            WatchedFiles { sources: inner.sources(), interval, retry_after }
         };
         let first = watched(&inner, None);
         Ok(Reload::start(builder, hangup, first, shutdown, move |trigger| {
             let read = inner.read_again();
             let is_known = !matches!(read, Err(ChangeRefusal::Unavailable(_)));
             // A retry that fails again was logged the first time.
-            if is_known || trigger != Trigger::Again {
+            if is_known || trigger != Trigger::Retry {
                 inner.note(&read);
             }
             watched(&inner, (!is_known).then_some(AGAIN))

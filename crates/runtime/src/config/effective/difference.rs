@@ -172,7 +172,7 @@ fn one_side(
         }
         EffectiveKey::Table(keys) => {
             found.push(SettingDifference { key: path.to_owned(), change: change(None) });
-            for (name, setting) in keys.iter().filter(|(_, setting)| says_anything(setting)) {
+            for (name, setting) in keys.iter().filter(|(_, setting)| is_given(setting)) {
                 one_side(found, &joined(path, &toml_key(name)), setting, change);
             }
         }
@@ -186,12 +186,12 @@ fn one_side(
 }
 
 /// Whether a file gives it or any key in it.
-fn says_anything(setting: &EffectiveKey) -> bool {
+fn is_given(setting: &EffectiveKey) -> bool {
     match setting {
         EffectiveKey::Absent => false,
         EffectiveKey::Value { given, .. } | EffectiveKey::Url { given, .. } => *given,
         EffectiveKey::Secret(_) => true,
-        EffectiveKey::Table(keys) => keys.iter().any(|(_, setting)| says_anything(setting)),
+        EffectiveKey::Table(keys) => keys.iter().any(|(_, setting)| is_given(setting)),
         EffectiveKey::Tables(tables) => !tables.is_empty(),
     }
 }

@@ -41,12 +41,12 @@ impl Files {
         let (tell, reloads) = channel();
         let main = self.path("vickrey.toml");
         let hangup = Hangup::catch(&threads.0).expect("a signal handler");
-        let watched = FollowedFiles { sources, interval, again: None };
+        let watched = WatchedFiles { sources, interval, retry_after: None };
         let reload = Reload::start(&threads.1, hangup, watched, &shutdown, move |trigger| {
             let (outcome, sources) = load(&trigger, &main, read);
             // The test may have ended.
             let _ended = tell.send((trigger, outcome));
-            FollowedFiles { sources, interval, again: None }
+            WatchedFiles { sources, interval, retry_after: None }
         });
         Followed { reload, reloads, shutdown, _threads: threads }
     }
@@ -84,28 +84,28 @@ fn read(s: &mut Section<'_>) -> Config {
 fn a_change_counts_once_it_has_settled() {
     let files = Files::new();
     let mut settling = Settling::new(files.sources());
-    let mut look = || settling.look(Sources::now);
-    assert_eq!([look(), look()], [None, None]);
+    let mut poll = || settling.poll(Sources::now);
+    assert_eq!([poll(), poll()], [None, None]);
     // A folder being written: something changes between every two polls.
     std::fs::write(files.path("d/b.toml"), "[[dsp]]\n").unwrap();
-    assert_eq!(look(), None);
+    assert_eq!(poll(), None);
     std::fs::write(files.path("d/c.toml"), "[[dsp]]\nid = 'c").unwrap();
-    assert_eq!(look(), None);
+    assert_eq!(poll(), None);
     std::fs::remove_file(files.path("d/c.toml")).unwrap();
-    assert_eq!(look(), None);
-    assert_eq!(look(), Some(files.path("d/*.toml")));
-    assert_eq!([look(), look()], [None, None]);
+    assert_eq!(poll(), None);
+    assert_eq!(poll(), Some(files.path("d/*.toml")));
+    assert_eq!([poll(), poll()], [None, None]);
     // A change reverted before two polls agree does not count.
     std::fs::write(files.path("d/c.toml"), "").unwrap();
-    assert_eq!(look(), None);
+    assert_eq!(poll(), None);
     std::fs::remove_file(files.path("d/c.toml")).unwrap();
-    assert_eq!([look(), look()], [None, None]);
+    assert_eq!([poll(), poll()], [None, None]);
     // A growing file is left alone.
     for length in 10..20 {
         std::fs::write(files.path("d/a.toml"), "#".repeat(length)).unwrap();
-        assert_eq!(look(), None);
+        assert_eq!(poll(), None);
     }
-    assert_eq!(look(), Some(files.path("d/a.toml")));
+    assert_eq!(poll(), Some(files.path("d/a.toml")));
 }
 
 #[test]
@@ -153,12 +153,12 @@ fn a_bad_configuration_is_told_and_its_repair_is_noticed() {
     std::fs::create_dir(files.path("key")).unwrap();
     assert_eq!(followed.next().1.unwrap_err().count(), 1);
     let mut settling = Settling::new(files.sources());
-    let mut look = || settling.look(Sources::now);
-    assert_eq!([look(), look(), look()], [None, None, None]);
+    let mut poll = || settling.poll(Sources::now);
+    assert_eq!([poll(), poll(), poll()], [None, None, None]);
     // A path that was no file is watched too.
     std::fs::remove_dir(files.path("key")).unwrap();
     files.write("key", "repaired");
-    assert_eq!([look(), look()], [None, Some(files.path("key"))]);
+    assert_eq!([poll(), poll()], [None, Some(files.path("key"))]);
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn an_operator_asks() {
     let files = Files::new();
     let followed = files.follow(files.sources(), Duration::ZERO);
     for _ in 0..2 {
-        followed.reload.bell().ring();
-        assert_eq!(followed.next().0, Trigger::Asked);
+        followed.reload.handle().request();
+        assert_eq!(followed.next().0, Trigger::Requested);
     }
 }
 
@@ -177,14 +177,15 @@ fn files_are_read_again_where_that_was_asked_for() {
     let threads = (Control::start().expect("a thread"), Builder::start().expect("a thread"));
     let hangup = Hangup::catch(&threads.0).expect("a signal handler");
     let (sources, interval) = (files.sources(), Duration::ZERO);
-    let watched = move |again| FollowedFiles { sources: sources.clone(), interval, again };
+    let watched =
+        move |retry_after| WatchedFiles { sources: sources.clone(), interval, retry_after };
     let (tell, reloads) = channel();
     let first = watched(Some(ms(1)));
     let _reload = Reload::start(&threads.1, hangup, first, &Shutdown::new(ms(0)), move |trigger| {
         tell.send(trigger).expect("the test listens");
         watched(None)
     });
-    assert_eq!(reloads.recv_timeout(Duration::from_secs(20)), Ok(Trigger::Again));
+    assert_eq!(reloads.recv_timeout(Duration::from_secs(20)), Ok(Trigger::Retry));
     assert!(reloads.try_recv().is_err(), "once");
 }
 
@@ -194,7 +195,7 @@ fn the_end_of_the_process_ends_the_watch() {
     let followed = files.watched();
     followed.shutdown.begin();
     files.write("key", "second");
-    followed.reload.bell().ring();
+    followed.reload.handle().request();
     let Followed { reload, reloads, .. } = followed;
     drop(reload);
     assert!(reloads.recv().is_err(), "nothing is read any more");

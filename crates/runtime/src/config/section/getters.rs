@@ -171,14 +171,14 @@ impl Section<'_> {
         P: NoDefault + Presence<Literal = &'static str>,
     {
         let written = presence.written();
-        let (source, outside) = (self.source, self.outside);
+        let (source, inputs) = (self.source, self.inputs);
         let file = self.given(key).map(|given| given.place.file);
         let found =
             self.read::<_, P>(key, ExpectedValue { form: &Form::Secret, written }, |given| {
                 let folder = file.map_or(Path::new(""), |file| source.folder(file));
                 let secret = match given {
                     GivenValue::Text(text) => {
-                        secret::resolve(text, folder, outside).map_err(WrongValue::Value)
+                        secret::resolve(text, folder, inputs).map_err(WrongValue::Value)
                     }
                     _ => Err(WrongValue::Type),
                 };

@@ -142,7 +142,7 @@ impl Section<'_> {
             let folder = self.source.folder(place.file);
             let name = name.get_ref();
             let read = match value.get_ref() {
-                DeValue::String(text) => secret::resolve(text, folder, self.outside),
+                DeValue::String(text) => secret::resolve(text, folder, self.inputs),
                 _ => Err("expected a secret".to_owned()),
             };
             let parsed = read.and_then(|secret| match parse(name, secret.clone()) {
@@ -201,7 +201,7 @@ impl Section<'_> {
             place: given.map_or(self.place, |given| Some(given.place)),
             file: self.file,
             source: self.source,
-            outside: self.outside,
+            inputs: self.inputs,
             declared: Declared::begin(self.log),
             log: self.log,
         };

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
-use crate::config::outside::Outside;
+use crate::config::inputs::ConfigInputs;
 
 /// Largest file that contains a secret: 64 KiB.
 pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
@@ -67,23 +67,21 @@ pub(in crate::config) fn is_reference(text: &str) -> bool {
 pub(in crate::config) fn resolve(
     text: &str,
     folder: &Path,
-    outside: &Outside<'_>,
+    inputs: &ConfigInputs<'_>,
 ) -> Result<Secret, String> {
     let found = match Reference::parse(text) {
         None => text.to_owned(),
-        Some(_) if outside.is_closed() => {
+        Some(_) if inputs.is_closed() => {
             return Err("cannot be followed from a text that is no file".to_owned());
         }
         Some(Reference::Variable("")) => return Err("names no variable".to_owned()),
-        Some(Reference::Variable(name)) => {
-            match outside.variable(name).map(OsString::into_string) {
-                Some(Ok(value)) => value,
-                Some(Err(_)) => return Err("the variable is not UTF-8".to_owned()),
-                None => return Err("the variable is not set".to_owned()),
-            }
-        }
+        Some(Reference::Variable(name)) => match inputs.variable(name).map(OsString::into_string) {
+            Some(Ok(value)) => value,
+            Some(Err(_)) => return Err("the variable is not UTF-8".to_owned()),
+            None => return Err("the variable is not set".to_owned()),
+        },
         Some(Reference::File("")) => return Err("names no file".to_owned()),
-        Some(Reference::File(path)) => from_file(&folder.join(path), outside)?,
+        Some(Reference::File(path)) => from_file(&folder.join(path), inputs)?,
     };
     match (found.is_empty(), Reference::parse(text)) {
         (false, _) => Ok(Secret(found)),
@@ -93,8 +91,8 @@ pub(in crate::config) fn resolve(
     }
 }
 
-fn from_file(path: &Path, outside: &Outside<'_>) -> Result<String, String> {
-    let bytes = outside
+fn from_file(path: &Path, inputs: &ConfigInputs<'_>) -> Result<String, String> {
+    let bytes = inputs
         .read(path, SECRET_BYTES_MAX, false)
         .map_err(|error| format!("the file cannot be read: {error}"))?;
     if bytes.len() as u64 > SECRET_BYTES_MAX {

@@ -82,7 +82,7 @@ impl Sources {
 }
 
 /// The environment and the files, as one reading of a configuration sees them.
-pub(super) struct Outside<'a> {
+pub(super) struct ConfigInputs<'a> {
     /// None if the text stands alone.
     variables: Option<Variables<'a>>,
     seen: RefCell<Sources>,
@@ -90,7 +90,7 @@ pub(super) struct Outside<'a> {
     digest: RefCell<DefaultHasher>,
 }
 
-impl<'a> Outside<'a> {
+impl<'a> ConfigInputs<'a> {
     pub(super) fn new(variables: Variables<'a>) -> Self {
         let (seen, digest) = (RefCell::default(), RefCell::default());
         Self { variables: Some(variables), seen, digest }

@@ -12,13 +12,13 @@ const MINUTES_KEEP: f64 = 0.8;
 
 /// Additions to the logarithm of prices over the stream.
 #[derive(Debug)]
-pub(super) struct Wander {
+pub(super) struct PriceWalk {
     /// At the end of each hour, linear between.
     hours: Vec<f64>,
     minutes: Vec<f64>,
 }
 
-impl Wander {
+impl PriceWalk {
     pub(super) fn new(profile: &Profile, duration_ms: u64, mut chance: GeneratorChance) -> Self {
         let mut walk = |step_ms: u64, keeps: f64, by: f64| {
             // Without movement, keep no levels.
