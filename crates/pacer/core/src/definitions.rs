@@ -4,6 +4,6 @@
 
 pub mod amounts;
 pub mod difference;
-pub mod held;
 pub mod hours;
 pub mod keys;
+pub mod overrides;

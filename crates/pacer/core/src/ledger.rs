@@ -20,11 +20,11 @@
 
 mod account;
 mod campaign;
+mod epoch_lifetimes;
 mod folding;
 mod incoming;
 mod leasing;
 mod limits;
-mod lives;
 mod settings;
 mod standing;
 mod step;
@@ -43,8 +43,8 @@ use crate::store::{
 use account::LedgerAccount;
 use campaign::LedgerCampaign;
 use campaign::book::{DeadLease, late_of, left_of};
+use epoch_lifetimes::EpochLifetimes;
 use folding::FoldQueue;
-use lives::EpochLifetimes;
 use timers::Timers;
 
 pub use limits::definition::{
@@ -118,7 +118,7 @@ pub struct Ledger {
     saved_seq: u64,
     /// Wins of dropped leases that no batch contains yet.
     strays: Vec<UnattributedWin>,
-    lives: EpochLifetimes,
+    epoch_lifetimes: EpochLifetimes,
     is_replayed: bool,
     closed_shards: BTreeSet<u16>,
     receipts: BTreeMap<(CampaignIndex, Period, u16), u64>,
@@ -143,7 +143,7 @@ impl Ledger {
         let mut orphans: BTreeMap<CampaignIndex, Vec<_>> = BTreeMap::new();
         let unix_ms = now.unix_ms;
         let mut now = now;
-        let mut lives = EpochLifetimes::new(&settings, now.tick);
+        let mut epoch_lifetimes = EpochLifetimes::new(&settings, now.tick);
         for (key, lease) in leases {
             let LeaseKey { slot, period, node, epoch } = key;
             let is_own = node == settings.node;
@@ -157,7 +157,7 @@ impl Ledger {
                 now.unix_ms = now.unix_ms.max(period.start_unix_ms().saturating_sub(ahead_ms));
             }
             if is_own && left_of(&lease) > 0 {
-                lives.freeze(epoch);
+                epoch_lifetimes.freeze(epoch);
             }
             let dead = DeadLease { node, epoch, lease, is_unsaved: false, is_in_flight: false };
             orphans.entry(slot).or_default().push((period, dead));
@@ -185,7 +185,7 @@ impl Ledger {
             applied_seq,
             saved_seq: applied_seq,
             strays: Vec::new(),
-            lives,
+            epoch_lifetimes,
             is_replayed: false,
             closed_shards: BTreeSet::new(),
             receipts: BTreeMap::new(),
@@ -210,13 +210,13 @@ impl Ledger {
     /// Adds the store's epoch lifetimes, of all nodes, before the first step. Without them, earlier
     /// epochs' remainders stay frozen for a whole horizon.
     #[must_use]
-    pub fn with_lives(
+    pub fn with_epoch_lifetimes(
         mut self,
         lives: impl IntoIterator<Item = (StoreWriter, EpochLifetime)>,
     ) -> Self {
         let own = lives.into_iter().filter(|(of, _)| of.node == self.settings.node);
         let lives: BTreeMap<_, _> = own.map(|(of, life)| (of.epoch, life)).collect();
-        self.lives.know(&lives);
+        self.epoch_lifetimes.know(&lives);
         self
     }
 

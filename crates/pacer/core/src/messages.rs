@@ -118,7 +118,7 @@ pub enum FromShard {
     /// How it used its grants. None may be lost.
     Report(SpendReport),
     /// Its budget runs low.
-    Want(RefillRequest),
+    Refill(RefillRequest),
     /// A campaign's requests.
     Seen(CampaignIndex, RequestCounts),
     /// How much it has taken, once it takes no more. Follows the last reports; one for each period.

@@ -8,7 +8,7 @@
 //!
 //! **Folds.** Closed leases are summed by day, then by campaign, to bound the store. See [`Fold`].
 //!
-//! **Lives.** Batches record how long their epoch has lasted, which bounds when earlier epochs
+//! **Epoch lifetimes.** Batches record how long their epoch has lasted, which bounds when earlier epochs
 //! ended. See [`EpochLifetime`].
 //!
 //! **Fence.** A node begins an [`Epoch`] before it writes. From then on the store refuses batches
@@ -18,8 +18,8 @@
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 mod contents;
+mod epoch_lifetime;
 mod folds;
-mod lives;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 #[cfg(test)]
@@ -33,8 +33,8 @@ use units::Nanos;
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
 
+pub use epoch_lifetime::EpochLifetime;
 pub use folds::{Fold, SpentSum, SumKey, UnattributedWin};
-pub use lives::EpochLifetime;
 #[cfg(any(test, feature = "testing"))]
 pub use memory::{MemoryFaults, MemoryStore};
 
@@ -112,7 +112,7 @@ pub struct Batch {
     /// How long the batch's epoch has lasted, and how long its reservations last.
     pub life: EpochLifetime,
     /// First epoch of this node whose lifetime is still needed; older ones may be dropped.
-    pub lives_from: Epoch,
+    pub lifetimes_from: Epoch,
 }
 
 /// How a batch or a change ended.
@@ -307,7 +307,7 @@ pub enum StoreQuery {
     /// the two reads would be missed otherwise.
     Sums(Option<u32>),
     /// Epoch lifetimes of a node.
-    Lives(Option<u32>),
+    EpochLifetimes(Option<u32>),
     /// All definitions of a kind.
     Definitions(StoredKind),
     /// At most this many audit entries after a key, or from the first. At most [`AUDIT_MOST`], and
@@ -325,7 +325,7 @@ pub enum QueryResult {
     /// In any order.
     Sums(Vec<(SumKey, SpentSum)>),
     /// In order.
-    Lives(Vec<(StoreWriter, EpochLifetime)>),
+    EpochLifetimes(Vec<(StoreWriter, EpochLifetime)>),
     /// Ordered by name.
     Definitions(Vec<(DefinitionKey, StoredDefinition)>),
     /// In the requested order.

@@ -1,13 +1,13 @@
 //! Accounts and campaigns over the admin listener. Owns paths, statuses and JSON forms; the
 //! registry decides what may be changed.
 
-mod asked;
 mod cause;
 mod definitions;
 mod exchange;
 mod funnel;
 mod handlers;
 mod pace;
+mod request;
 mod routes;
 mod shown;
 mod spend_cause;

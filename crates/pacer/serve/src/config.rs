@@ -209,7 +209,7 @@ impl BudgetsConfig {
                 horizon: self.horizon(),
                 late_window: self.late_window,
                 ahead: LedgerSettings::ahead_of(self.lease_period),
-                is_late_told: false,
+                is_lateness_recorded: false,
                 ..LedgerSettings::new(self.node, Epoch::default(), shards)
             },
             slot: self.slot,

@@ -3,8 +3,8 @@
 pub(crate) mod digest;
 pub(crate) mod feed;
 pub(crate) mod handle;
-pub(crate) mod keeper;
 pub(crate) mod rings;
+pub(crate) mod snapshot_writer;
 pub(crate) mod start;
 pub(crate) mod states;
 pub(crate) mod status;

@@ -10,19 +10,19 @@
 
 mod books;
 mod changes;
+mod commit;
 mod cross;
 mod definition;
 mod edits;
 mod files;
 mod read;
 mod refused;
-mod standing;
+mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
 mod text;
-mod unsure;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -43,7 +43,7 @@ pub use files::FilesRead;
 pub use files::prepare::{CheckedFiles, PreparedRegistry, check_files};
 pub use read::RegistryOptions;
 pub use refused::{ChangeRefusal, RegistryStartError};
-pub use standing::{AccountStanding, CampaignStanding};
+pub use status::{AccountStatus, CampaignStatus};
 pub use text::members::{ReadJsonError, read_json};
 
 /// Audit entries read at once when a start looks for idempotency keys.
@@ -69,9 +69,9 @@ struct RegistryState<R> {
 struct ChangeState<R> {
     files: Option<DefinitionFiles<R>>,
     keys: IdempotencyKeys,
-    owed: LedgerBacklog,
+    backlog: LedgerBacklog,
     /// A change of unknown outcome: it must be resolved before any other change.
-    unsure: Option<UncertainChange<R>>,
+    uncertain: Option<UncertainChange<R>>,
 }
 
 impl<R: CampaignRules> Registry<R> {
@@ -97,8 +97,8 @@ impl<R: CampaignRules> Registry<R> {
             changing: Mutex::new(ChangeState {
                 files,
                 keys,
-                owed: LedgerBacklog::default(),
-                unsure: None,
+                backlog: LedgerBacklog::default(),
+                uncertain: None,
             }),
             publisher: OnceLock::new(),
             reading: Arc::new(LastReading::succeeded(clock())),
@@ -143,8 +143,8 @@ impl<R: CampaignRules> RegistryState<R> {
             other => RegistryStartError::NotKept(other),
         })?;
         // Also what has not changed: the ledger does not have it yet.
-        changing.owed = LedgerBacklog::all(&self.books());
-        match changing.owed.tell(&self.books, &self.ledger) {
+        changing.backlog = LedgerBacklog::all(&self.books());
+        match changing.backlog.send(&self.books, &self.ledger) {
             // It was logged; the ledger spends nothing of what it does not know.
             Ok(()) | Err(LedgerError::Untaken(_)) => Ok(()),
             Err(error) => Err(error.into()),

@@ -298,7 +298,7 @@ impl<'t> BudgetWorld<'t> {
             late_window: LATE_WINDOW,
             hours_kept: HOURS_KEPT,
             patience: PATIENCE,
-            is_late_told: self.options.is_late_told,
+            is_lateness_recorded: self.options.is_late_told,
             ..LedgerSettings::new(NODE, epoch, self.options.shards)
         };
         let is_long = self.chance.happens(400_000) && !self.is_looping();

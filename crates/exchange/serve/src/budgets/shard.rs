@@ -386,7 +386,7 @@ impl LedgerEnd {
     fn send_reports(&mut self) -> bool {
         while self.to_ledger.slots() > 0 {
             let report = self.shard.report().next().map(FromShard::Report);
-            let message = report.or_else(|| self.shard.want().next().map(FromShard::Want));
+            let message = report.or_else(|| self.shard.want().next().map(FromShard::Refill));
             let Some(message) = message.or_else(|| self.request_counts()) else { return true };
             self.to_ledger.push(message).expect("there is room");
         }

@@ -87,9 +87,9 @@ pub(super) struct LedgerCampaign {
     pub(super) books: Vec<PeriodLeases>,
     /// Rows of books closed since the last look.
     pub(super) closed: Vec<(Period, ClosedLease)>,
-    wants: Vec<PendingRefill>,
+    refills: Vec<PendingRefill>,
     /// The largest refused reservation of the period: the least that helps a shard.
-    pub(super) want_most: u64,
+    pub(super) refused_max: u64,
     /// The same for the last hour in which any shard requested a refill.
     pub(super) least: u64,
     /// Rate at which shards take budget, in nanos per second.
@@ -98,8 +98,8 @@ pub(super) struct LedgerCampaign {
     pub(super) rated_at: Tick,
     /// Mean reservation at the shard that last reported.
     pub(super) usual_reservation: u64,
-    is_late_told: bool,
-    told: Option<GateState>,
+    is_lateness_recorded: bool,
+    gate: Option<GateState>,
     /// The one shard that spends the last of the budget.
     home: Option<u16>,
     /// When a shard last reserved or received a grant.
@@ -132,15 +132,15 @@ impl LedgerCampaign {
             tally: ExposureTally::default(),
             books: Vec::new(),
             closed: Vec::new(),
-            wants: Vec::new(),
-            want_most: 0,
+            refills: Vec::new(),
+            refused_max: 0,
             least: 0,
             rate: 0,
             granted: 0,
             rated_at: now,
             usual_reservation: 0,
-            is_late_told: settings.is_late_told,
-            told: None,
+            is_lateness_recorded: settings.is_lateness_recorded,
+            gate: None,
             home: None,
             active_at: now,
             drained_until: None,
@@ -176,7 +176,7 @@ impl LedgerCampaign {
     /// Ends the single shard's role: several shards may be able to spend again.
     pub(super) fn share_again(&mut self) {
         self.home = None;
-        self.want_most = self.wants.iter().map(|want| want.refused).max().unwrap_or(0);
+        self.refused_max = self.refills.iter().map(|want| want.refused).max().unwrap_or(0);
     }
 
     /// Why it may not spend, regardless of budget.
@@ -217,7 +217,7 @@ impl LedgerCampaign {
         match self.books.iter().position(|book| book.period == period) {
             Some(at) => at,
             None => {
-                self.books.push(PeriodLeases::new(period, day, self.is_late_told));
+                self.books.push(PeriodLeases::new(period, day, self.is_lateness_recorded));
                 self.books.len() - 1
             }
         }
@@ -235,13 +235,13 @@ impl LedgerCampaign {
         account.is_freed |= to.exposure() < from.exposure();
     }
 
-    pub(super) fn want(&mut self, shard: u16, want: &RefillRequest) {
+    pub(super) fn request_refill(&mut self, shard: u16, want: &RefillRequest) {
         let (amount, refused) = (want.amount.get(), want.refused.get());
-        self.wants.retain(|known| known.shard != shard);
+        self.refills.retain(|known| known.shard != shard);
         if amount > 0 {
-            self.wants.push(PendingRefill { shard, amount, refused });
+            self.refills.push(PendingRefill { shard, amount, refused });
         }
-        self.want_most = self.want_most.max(refused);
+        self.refused_max = self.refused_max.max(refused);
     }
 
     pub(super) fn note_active(&mut self, now: Tick) {
@@ -271,8 +271,8 @@ impl LedgerCampaign {
         self.drained_until = Some(ctx.now.tick.after(ctx.settings.lease_period));
         self.drains = self.drains.saturating_add(1);
         self.home = None;
-        self.wants.clear();
-        self.want_most = 0;
+        self.refills.clear();
+        self.refused_max = 0;
         self.active_at = ctx.now.tick;
     }
 
@@ -334,7 +334,7 @@ impl LedgerCampaign {
         self.choose_home(remaining, ctx.settings.shards);
         self.serve(at, headroom, ctx, outbox);
         let is_missed = !account.waiting.is_empty();
-        if is_missed && self.wants.is_empty() {
+        if is_missed && self.refills.is_empty() {
             // A pool that no shard requests goes to a campaign of the account that has nothing.
             self.books[at].return_pool();
             self.recount(at, account);
@@ -347,7 +347,7 @@ impl LedgerCampaign {
     /// Index of the book that serves shards. None until a shard requests a refill.
     fn serving(&mut self, hour: &CalendarHour) -> Option<usize> {
         let known = self.books.iter().position(|book| book.period == hour.period);
-        let is_wanted = !self.wants.is_empty();
+        let is_wanted = !self.refills.is_empty();
         known.or_else(|| is_wanted.then(|| self.book(hour.period, hour.day)))
     }
 
@@ -360,8 +360,8 @@ impl LedgerCampaign {
     ) -> CampaignNeeds {
         let (headroom, pool) = (levels.headroom(), self.books[at].pool());
         let is_short = match self.home {
-            Some(home) => self.wants.iter().any(|want| want.shard == home),
-            None => !self.wants.is_empty(),
+            Some(home) => self.refills.iter().any(|want| want.shard == home),
+            None => !self.refills.is_empty(),
         };
         let is_out = pool == 0 && (is_short || self.was_short());
         let closed = match levels.refusal() {
@@ -386,12 +386,12 @@ impl LedgerCampaign {
 
     /// Lets one shard spend the remainder when a request exceeds a shard's share of it.
     fn choose_home(&mut self, remaining: u64, shards: u16) {
-        let parts = |times: u64| self.want_most.saturating_mul(times);
+        let parts = |times: u64| self.refused_max.saturating_mul(times);
         let shards = u64::from(shards);
         if self.home.is_some() && parts(8 * shards) <= remaining {
             self.home = None;
         } else if self.home.is_none() && remaining < parts(4 * shards) {
-            self.home = self.wants.first().map(|want| want.shard);
+            self.home = self.refills.first().map(|want| want.shard);
         }
     }
 
@@ -401,7 +401,7 @@ impl LedgerCampaign {
             // The wall clock has gone back, and shards may have forgotten this hour.
             return;
         }
-        let wants = std::mem::take(&mut self.wants);
+        let wants = std::mem::take(&mut self.refills);
         for want in wants {
             let PendingRefill { shard, amount, refused } = want;
             let pool = self.books[at].pool();
@@ -416,7 +416,7 @@ impl LedgerCampaign {
             };
             if slice < refused || slice == 0 {
                 let [amount, refused] = [amount, refused].map(|of| of.saturating_sub(slice));
-                self.wants.push(PendingRefill { shard, amount, refused });
+                self.refills.push(PendingRefill { shard, amount, refused });
             }
             if slice == 0 {
                 continue;
@@ -457,11 +457,11 @@ impl LedgerCampaign {
     }
 
     pub(super) fn was_short(&self) -> bool {
-        self.told.is_some_and(|told| told.closed.is_some_and(SpendRefusal::is_out_of_budget))
+        self.gate.is_some_and(|told| told.closed.is_some_and(SpendRefusal::is_out_of_budget))
     }
 
     pub(super) fn recall(&self) -> Recall {
-        self.told.map_or(Recall::None, |told| told.recall)
+        self.gate.map_or(Recall::None, |told| told.recall)
     }
 
     fn tell(
@@ -471,12 +471,12 @@ impl LedgerCampaign {
         ctx: &StepContext,
         outbox: &mut LedgerOutbox,
     ) {
-        let version = match self.told {
+        let version = match self.gate {
             Some(told) if (told.closed, told.recall) == (closed, recall) => return,
             Some(told) => told.version + 1,
             None => 1,
         };
-        self.told = Some(GateState { version, closed, recall });
+        self.gate = Some(GateState { version, closed, recall });
         for shard in 0..ctx.settings.shards {
             let is_recalled = match recall {
                 Recall::None => false,
@@ -551,7 +551,7 @@ impl LedgerCampaign {
             headroom
         } else {
             let usual = per(self.rate, ctx.settings.lease_span).max(self.slices(ctx.settings));
-            let target = usual.max(self.want_most).max(self.wanted());
+            let target = usual.max(self.refused_max).max(self.wanted());
             let part = part_of_node(headroom.saturating_add(have), ctx.settings);
             target.min(part).saturating_sub(have).min(headroom)
         };
@@ -578,7 +578,7 @@ impl LedgerCampaign {
     }
 
     fn wanted(&self) -> u64 {
-        self.wants.iter().fold(0, |sum: u64, want| sum.saturating_add(want.amount))
+        self.refills.iter().fold(0, |sum: u64, want| sum.saturating_add(want.amount))
     }
 
     /// Updates the rate: up at once, down by quarters.
@@ -656,7 +656,7 @@ impl LedgerCampaign {
     }
 
     pub(super) fn is_wanted(&self) -> bool {
-        !self.wants.is_empty()
+        !self.refills.is_empty()
     }
 }
 

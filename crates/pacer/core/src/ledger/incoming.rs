@@ -53,7 +53,7 @@ impl Ledger {
                 outbox.notices.push(LedgerReply::Campaign(definition.slot, taken));
             }
             LedgerInput::Report(shard, report) => self.take_report(shard, &report),
-            LedgerInput::Want(shard, want) => self.take_want(shard, &want),
+            LedgerInput::Refill(shard, want) => self.take_refill(shard, &want),
             LedgerInput::Receipt(shard, Receipt { slot, period, granted }) => {
                 self.receipts.insert((slot, period, shard), granted.get());
             }
@@ -196,7 +196,7 @@ impl Ledger {
                 continue;
             }
             if left > 0 && dead.node == self.settings.node {
-                self.lives.hold(dead.epoch, slot);
+                self.epoch_lifetimes.hold(dead.epoch, slot);
             }
             let at = campaign.book(period, day);
             campaign.books[at].dead.push(dead);
@@ -262,13 +262,13 @@ impl Ledger {
         self.mark(slot);
     }
 
-    fn take_want(&mut self, shard: u16, want: &RefillRequest) {
+    fn take_refill(&mut self, shard: u16, want: &RefillRequest) {
         if self.settings.shards <= shard {
             self.stats.strays += 1;
             return;
         }
         if let Some((campaign, _)) = self.pair(want.slot) {
-            campaign.want(shard, want);
+            campaign.request_refill(shard, want);
             self.mark(want.slot);
         }
     }
@@ -357,7 +357,7 @@ impl Ledger {
         if !self.is_replayed {
             return;
         }
-        while let Some((epoch, slots)) = self.lives.take_due(self.now.tick) {
+        while let Some((epoch, slots)) = self.epoch_lifetimes.take_due(self.now.tick) {
             self.reclaim_of(epoch, slots);
         }
     }
@@ -416,7 +416,7 @@ impl Ledger {
         Some((campaign, account))
     }
 
-    pub(super) fn desk(
+    pub(super) fn campaign_in_step(
         &mut self,
         slot: CampaignIndex,
     ) -> Option<(&mut LedgerCampaign, &mut LedgerAccount, StepContext<'_>)> {

@@ -30,7 +30,7 @@ impl Ledger {
 
     fn look_at(&mut self, slot: CampaignIndex, outbox: &mut LedgerOutbox) {
         self.touched += 1;
-        let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
+        let (campaign, account, ctx) = self.campaign_in_step(slot).expect("a campaign stays known");
         campaign.is_dirty = false;
         let needs = campaign.look(account, &ctx, outbox);
         let closed = std::mem::take(&mut campaign.closed);
@@ -76,7 +76,7 @@ impl Ledger {
         account.searched_at = Some(now);
         let members = std::mem::take(&mut account.members);
         for slot in members.iter().copied().filter(|slot| *slot != wanting) {
-            let (campaign, _, ctx) = self.desk(slot).expect("a member stays known");
+            let (campaign, _, ctx) = self.campaign_in_step(slot).expect("a member stays known");
             if campaign.is_idle(&ctx) {
                 campaign.drain(&ctx);
                 self.mark(slot);
@@ -87,7 +87,7 @@ impl Ledger {
     }
 
     fn schedule(&mut self, slot: CampaignIndex) {
-        let (campaign, _, ctx) = self.desk(slot).expect("a campaign stays known");
+        let (campaign, _, ctx) = self.campaign_in_step(slot).expect("a campaign stays known");
         let (tick, unix_ms) = (campaign.next_tick(&ctx), campaign.next_unix_ms(&ctx));
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");
         self.by_tick.set(slot, &mut campaign.wake_tick, tick);
@@ -107,7 +107,8 @@ impl Ledger {
         let is_whole = self.is_replayed && self.orphans.is_empty() && !self.folding.has_waiting();
         let hungry = if is_whole { std::mem::take(&mut self.hungry) } else { Vec::new() };
         for slot in hungry {
-            let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
+            let (campaign, account, ctx) =
+                self.campaign_in_step(slot).expect("a campaign stays known");
             campaign.is_hungry = false;
             campaign.lease_ahead(account, &ctx);
             campaign.lease(account, &ctx);
@@ -132,7 +133,7 @@ impl Ledger {
         let number = self.next_number;
         self.next_number += 1;
         self.next_lease = self.now.tick.after(self.settings.lease_period);
-        let (life, lives_from) = self.lives.say(self.now.tick);
+        let (life, lifetimes_from) = self.epoch_lifetimes.say(self.now.tick);
         outbox.batch = Some(Batch {
             number,
             leases: leases.clone(),
@@ -140,9 +141,9 @@ impl Ledger {
             strays,
             applied_seq,
             life,
-            lives_from,
+            lifetimes_from,
         });
-        let frozen_from = if is_all { self.frozen_from() } else { lives_from };
+        let frozen_from = if is_all { self.frozen_from() } else { lifetimes_from };
         let lasted = Duration::from_millis(life.lasted_ms);
         let in_flight = BatchInFlight { number, leases, folds, applied_seq, lasted, frozen_from };
         self.in_flight = Some(in_flight);
@@ -212,7 +213,7 @@ impl Ledger {
         match ended {
             CommitOutcome::Committed => {
                 self.saved_seq = batch.applied_seq;
-                self.lives.saved(batch.lasted, batch.frozen_from);
+                self.epoch_lifetimes.saved(batch.lasted, batch.frozen_from);
                 self.end_strays();
                 self.end_orphans(&batch.leases);
             }
@@ -320,13 +321,14 @@ impl Ledger {
 
     /// Whether a batch must record this epoch's lifetime alone: while anything is frozen.
     pub(super) fn is_life_due(&self) -> bool {
-        self.lives.is_due(self.now.tick, self.is_closing)
+        self.epoch_lifetimes.is_due(self.now.tick, self.is_closing)
             && self.frozen_from() < self.settings.epoch
     }
 
     /// The oldest epoch with frozen budget, or this one.
     pub(super) fn frozen_from(&self) -> Epoch {
-        let of_campaigns = self.lives.dead.iter().find(|(_, dead)| !dead.slots.is_empty());
+        let of_campaigns =
+            self.epoch_lifetimes.dead.iter().find(|(_, dead)| !dead.slots.is_empty());
         let orphans = self.orphans.values().flatten().map(|(_, dead)| dead);
         let orphans = orphans.filter(|dead| dead.node == self.settings.node);
         let orphans = orphans.filter(|dead| left_of(&dead.lease) > 0).map(|dead| dead.epoch);

@@ -35,7 +35,7 @@ pub struct LedgerSettings {
     pub late_window: Duration,
     /// Whether settlements say which wins came late. An exchange that writes its record before it
     /// asks the shard does not know: then a win is settled in full.
-    pub is_late_told: bool,
+    pub is_lateness_recorded: bool,
     /// How long an ended hour keeps its row in the store: at least as long as a clock may go back.
     pub hours_kept: Duration,
     /// How long budget may lie unused at a shard while others need it.
@@ -61,7 +61,7 @@ impl LedgerSettings {
             slice_span: Duration::from_millis(100),
             horizon: Duration::from_secs(15 * 60),
             late_window: Duration::from_secs(60 * 60),
-            is_late_told: true,
+            is_lateness_recorded: true,
             hours_kept: Duration::from_secs(24 * 60 * 60),
             patience: Duration::from_secs(5),
             wakes_max: 4096,

@@ -51,7 +51,7 @@ pub enum LedgerInput {
     /// From a shard.
     Report(u16, SpendReport),
     /// From a shard.
-    Want(u16, RefillRequest),
+    Refill(u16, RefillRequest),
     /// From a shard that takes no more grants, after all its reports.
     Receipt(u16, Receipt),
     /// From a shard that has ended and sent everything.

@@ -35,7 +35,7 @@ pub(super) struct PacedCampaign {
     pub(super) reported: Option<Box<ReportedFlight>>,
     /// Whether it resumed from a snapshot, which does not contain that longer flight.
     pub(super) lacks_reported: bool,
-    pub(super) told: Option<BidPace>,
+    pub(super) pace: Option<BidPace>,
     pub(super) due_ms: u64,
 }
 
@@ -58,7 +58,7 @@ impl PacedCampaign {
             series: Series::default(),
             reported: None,
             lacks_reported: false,
-            told: None,
+            pace: None,
             due_ms: u64::MAX,
         }
     }
@@ -100,7 +100,7 @@ impl PacedCampaign {
         let now_ms = hour.now_ms;
         let (Some(pacing), Some(state)) = (self.pacing.clone(), self.state) else {
             // A campaign that loses its strategy bids at value.
-            return (self.told.map(|_| BidPace::FULL), u64::MAX);
+            return (self.pace.map(|_| BidPace::FULL), u64::MAX);
         };
         let settings = &pacing.settings;
         if let Some(learner) = &mut self.learner {
@@ -111,7 +111,7 @@ impl PacedCampaign {
         }
         if self.flight.end_ms <= now_ms {
             self.plan = None;
-            return (self.told, u64::MAX);
+            return (self.pace, u64::MAX);
         }
         let is_stale = self.choose_ms <= now_ms || self.chosen_for != hour.payer.version;
         let is_new = is_stale && self.choose(&pacing, hour, funds);

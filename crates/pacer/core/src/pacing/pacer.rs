@@ -178,7 +178,7 @@ impl CampaignPacer {
     /// The latest pace of a campaign. None without a strategy.
     pub fn pace(&self, slot: CampaignIndex) -> Option<BidPace> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
-        paced.pacing.as_ref().and(paced.told)
+        paced.pacing.as_ref().and(paced.pace)
     }
 
     /// How a campaign bids. None without a strategy, or before its first slot.
@@ -186,7 +186,7 @@ impl CampaignPacer {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let pacing = paced.pacing.as_ref()?;
         let (strategy, is_fixed_price) = (pacing.settings.name(), pacing.is_fixed_price);
-        Some(BiddingStatus { strategy, is_fixed_price, pace: paced.told? })
+        Some(BiddingStatus { strategy, is_fixed_price, pace: paced.pace? })
     }
 
     /// Planned and actual spend over the current flight.
@@ -250,10 +250,10 @@ impl CampaignPacer {
         let (pace, next_ms) = match (resumed, funds) {
             (Some((pace, due_ms)), _) => (Some(pace), due_ms),
             (None, Some(funds)) => paced.look(&hour, &funds),
-            (None, None) => (paced.told, now_ms + slot_ms),
+            (None, None) => (paced.pace, now_ms + slot_ms),
         };
-        if pace != paced.told {
-            paced.told = pace;
+        if pace != paced.pace {
+            paced.pace = pace;
             told.push((slot, pace.unwrap_or(BidPace::FULL)));
         }
         self.schedule(slot, next_ms);

@@ -603,7 +603,7 @@ fn the_ledger_tells_what_may_be_spent() {
     // It may also spend its leased part of the account's limits.
     let want =
         RefillRequest { slot: CampaignIndex(0), amount: Nanos::new(50), refused: Nanos::new(50) };
-    ledger.step(now, [LedgerInput::Want(0, want)], &mut outbox);
+    ledger.step(now, [LedgerInput::Refill(0, want)], &mut outbox);
     let number = outbox.batch.take().expect("it is leased").number;
     ledger.step(now, [LedgerInput::Ended(number, CommitOutcome::Committed)], &mut outbox);
     let why = ledger.why(CampaignIndex(0));

@@ -91,7 +91,8 @@ impl Contents {
             let life = self.lives.entry(writer).or_default();
             *life = life.latest(batch.life);
         }
-        let is_needed = |of: &StoreWriter| of.node != writer.node || batch.lives_from <= of.epoch;
+        let is_needed =
+            |of: &StoreWriter| of.node != writer.node || batch.lifetimes_from <= of.epoch;
         self.lives.retain(|of, _| is_needed(of));
     }
 
@@ -176,10 +177,10 @@ impl Contents {
                 let sums = self.sums.iter().filter(|(key, _)| of_node(key));
                 QueryResult::Sums(sums.map(|(key, spent)| (*key, *spent)).collect())
             }
-            StoreQuery::Lives(node) => {
+            StoreQuery::EpochLifetimes(node) => {
                 let of_node = |of: &StoreWriter| node.is_none_or(|node| node == of.node);
                 let lives = self.lives.iter().filter(|(of, _)| of_node(of));
-                QueryResult::Lives(lives.map(|(of, life)| (*of, *life)).collect())
+                QueryResult::EpochLifetimes(lives.map(|(of, life)| (*of, *life)).collect())
             }
             StoreQuery::Definitions(kind) => {
                 let of_kind = self.definitions.iter().filter(|(key, _)| key.kind == *kind);

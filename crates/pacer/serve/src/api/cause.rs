@@ -12,10 +12,10 @@ use super::exchange::{ExchangeView, Mismatches};
 use super::funnel::{self, PlanProgress};
 use super::shown::{owner, time};
 use super::spend_cause::{SpendCause, nothing};
-use crate::registry::CampaignStanding;
+use crate::registry::CampaignStatus;
 
 pub(super) struct CauseInputs<'k> {
-    pub(super) standing: &'k CampaignStanding,
+    pub(super) standing: &'k CampaignStatus,
     pub(super) exchange: &'k dyn ExchangeView,
     pub(super) windows: Option<&'k [FunnelWindow; 2]>,
     pub(super) mismatches: Option<&'k Mismatches>,
@@ -43,7 +43,7 @@ impl SpendCause {
 }
 
 /// It is removed, or unreadable: then no other cause matters.
-fn own(standing: &CampaignStanding) -> Option<SpendCause> {
+fn own(standing: &CampaignStatus) -> Option<SpendCause> {
     if standing.is_removed {
         let remedy =
             "what it has spent still counts; to bring it back PUT it, or define it in a file again";
@@ -61,7 +61,7 @@ fn obstacle(words: &str) -> SpendCause {
 
 /// Its file's current text is not in force, unless it spends all the same.
 fn refused_file(
-    standing: &CampaignStanding,
+    standing: &CampaignStatus,
     windows: Option<&[FunnelWindow; 2]>,
 ) -> Option<SpendCause> {
     let file = standing.refused_file.as_ref()?;
@@ -90,8 +90,8 @@ fn without_rate(
     Some(SpendCause::new("no_rate", words, &remedy))
 }
 
-fn of_refusal(refusal: SpendRefusal, standing: &CampaignStanding) -> SpendCause {
-    let CampaignStanding { why, currency, now_unix_ms, paused_account, .. } = standing;
+fn of_refusal(refusal: SpendRefusal, standing: &CampaignStatus) -> SpendCause {
+    let CampaignStatus { why, currency, now_unix_ms, paused_account, .. } = standing;
     let CampaignFlight { start_ms, end_ms } = why.flight;
     let is_outside = !(start_ms..end_ms).contains(now_unix_ms);
     // The end of the flight matters more than a pause.

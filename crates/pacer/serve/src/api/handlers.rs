@@ -7,8 +7,8 @@ use pacer_core::store::StoredKind;
 use runtime::admin::{ApiCall, Reply};
 use serde_json::Value;
 
-use super::asked::{self, AdminRequest};
 use super::exchange::ExchangeView;
+use super::request::{self, AdminRequest};
 use super::shown::{self, AccountPage, CampaignPage, PageEnd};
 use crate::ledger::handle::DeliveryProgress;
 use crate::registry::{
@@ -72,7 +72,7 @@ pub(super) fn create<R: CampaignRules>(
 ) -> HandlerResult {
     let asked = AdminRequest::new(call);
     let judge = |body: &_| of.registry.problems(kind, body);
-    let (key, body) = (asked.key()?, asked.judged_body(asked::JSON, judge)?);
+    let (key, body) = (asked.key()?, asked.judged_body(request::JSON, judge)?);
     let options = ChangeOptions { key, ..asked.options(None)? };
     let DefinitionAnswer { version, view } = of.registry.create(kind, &body, &options)?;
     if options.is_dry_run {
@@ -119,7 +119,7 @@ pub(super) fn replace<R: CampaignRules>(
     call: &ApiCall,
 ) -> HandlerResult {
     let judge = |body: &_| of.registry.problems(kind, body);
-    let body = AdminRequest::new(call).judged_body(asked::JSON, judge)?;
+    let body = AdminRequest::new(call).judged_body(request::JSON, judge)?;
     edit(of, kind, call, &DefinitionEdit::Replace(body))
 }
 
@@ -128,7 +128,7 @@ pub(super) fn merge<R: CampaignRules>(
     kind: StoredKind,
     call: &ApiCall,
 ) -> HandlerResult {
-    let patch = AdminRequest::new(call).body(asked::MERGE_PATCH)?;
+    let patch = AdminRequest::new(call).body(request::MERGE_PATCH)?;
     edit(of, kind, call, &DefinitionEdit::Merge(patch))
 }
 
@@ -138,7 +138,7 @@ pub(super) fn budget<R: CampaignRules>(
     call: &ApiCall,
 ) -> HandlerResult {
     let asked = AdminRequest::new(call);
-    let mut body = asked.body(asked::JSON)?;
+    let mut body = asked.body(request::JSON)?;
     let expected = asked.version_or(body.remove("version"))?;
     edit_version(of, kind, call, &DefinitionEdit::Budgets(body), expected)
 }

@@ -11,7 +11,7 @@ use super::shown::{
     SpendView,
 };
 use super::why::{AccountWhyView, WhyView};
-use super::{asked, definitions};
+use super::{definitions, request};
 use crate::registry::{CampaignRules, DefinitionEdit};
 
 const ACCOUNT: StoredKind = StoredKind::Account;
@@ -45,7 +45,7 @@ macro_rules! definition_routes {
                 concat!("/v1/", $plural),
                 |of, call| or_refused(handlers::create(of, $kind, call)),
                 created(of(concat!("create", $name), concat!("Defines ", $one, ".")), view)
-                    .body(asked::JSON, $body),
+                    .body(request::JSON, $body),
             ),
             route(
                 Method::Get,
@@ -64,7 +64,7 @@ macro_rules! definition_routes {
                     ),
                     view,
                 )
-                .body(asked::JSON, $body),
+                .body(request::JSON, $body),
             ),
             route(
                 Method::Patch,
@@ -77,7 +77,7 @@ macro_rules! definition_routes {
                     ),
                     view,
                 )
-                .body(asked::MERGE_PATCH, $patch),
+                .body(request::MERGE_PATCH, $patch),
             ),
             route(
                 Method::Put,
@@ -100,7 +100,7 @@ macro_rules! definition_routes {
                 concat!("/v1/", $plural, "/{id}/budget"),
                 |of, call| or_refused(handlers::budget(of, $kind, call)),
                 defined(of(concat!("budget", $name), CHANGES_LIMITS), view)
-                    .body(asked::JSON, definitions::limits),
+                    .body(request::JSON, definitions::limits),
             ),
         ]
     }};

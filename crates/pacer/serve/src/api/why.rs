@@ -18,7 +18,7 @@ use super::shown::{
 use super::spend_cause::{SpendCause, nothing};
 use super::{funnel, pace};
 use crate::ledger::handle::DeliveryProgress;
-use crate::registry::{AccountStanding, CampaignStanding};
+use crate::registry::{AccountStatus, CampaignStatus};
 
 /// Why a campaign does not spend, with the figures behind it, and how it bids.
 #[derive(Serialize, JsonSchema)]
@@ -118,11 +118,11 @@ struct RefusedCount {
 
 pub(super) fn of_campaign(
     id: &str,
-    standing: &CampaignStanding,
+    standing: &CampaignStatus,
     delivery: Option<&DeliveryProgress>,
     exchange: &dyn ExchangeView,
 ) -> WhyView {
-    let CampaignStanding { why, bidding, amount, currency, .. } = standing;
+    let CampaignStatus { why, bidding, amount, currency, .. } = standing;
     let CampaignFlight { start_ms, end_ms } = why.flight;
     let windows = exchange.funnel(standing.slot, why.flight);
     let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
@@ -143,10 +143,10 @@ pub(super) fn of_campaign(
 
 pub(super) fn of_account(
     id: &str,
-    standing: &AccountStanding,
+    standing: &AccountStatus,
     exchange: &dyn ExchangeView,
 ) -> AccountWhyView {
-    let AccountStanding { why, seats, campaigns, currency } = standing;
+    let AccountStatus { why, seats, campaigns, currency } = standing;
     let text_of = RefusalText::of(why, why.refusal, None);
     let plain = |refusal: Option<SpendRefusal>| RefusalView {
         refusal: refusal.map(SpendRefusal::label),

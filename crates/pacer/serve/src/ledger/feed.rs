@@ -11,7 +11,7 @@ use units::{Currency, Nanos};
 use super::status::{LedgerWaker, SharedStatus};
 
 /// Most messages between the log and the ledger's thread; the log waits when it is full.
-pub(crate) const TOLD_MAX: usize = 16_384;
+pub(crate) const MESSAGES_MAX: usize = 16_384;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FeedMessage {
@@ -23,8 +23,8 @@ pub(crate) enum FeedMessage {
 /// The log's end, usable from any thread. One thread sends records, in ascending order.
 #[derive(Clone, Debug)]
 pub struct SettlementFeed {
-    pub(crate) told: SyncSender<FeedMessage>,
-    pub(crate) shared: SharedStatus,
+    pub(crate) sender: SyncSender<FeedMessage>,
+    pub(crate) status: SharedStatus,
     pub(crate) waker: LedgerWaker,
 }
 
@@ -57,16 +57,16 @@ impl SettlementFeed {
     /// Position up to which the log's settlements are durable in the ledger's books. The log keeps
     /// later records, and sends them again after a start.
     pub fn applied_seq(&self) -> u64 {
-        self.shared.applied_seq()
+        self.status.applied_seq()
     }
 
     fn tell(&self, told: FeedMessage) {
-        match self.told.try_send(told) {
+        match self.sender.try_send(told) {
             Ok(()) => (),
             Err(TrySendError::Full(told)) => {
                 self.waker.wake();
                 // If the ledger is gone, the log sends it again at the next start.
-                let _taken = self.told.send(told);
+                let _taken = self.sender.send(told);
             }
             Err(TrySendError::Disconnected(_)) => (),
         }

@@ -22,10 +22,10 @@ use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
 use tracing::warn;
 
-use super::feed::{SettlementFeed, TOLD_MAX};
+use super::feed::{MESSAGES_MAX, SettlementFeed};
 use super::handle::{LedgerError, LedgerHandle};
-use super::keeper::StatesKeeper;
 use super::rings::{LINE_MESSAGES_MAX, LedgerRings, ShardRings};
+use super::snapshot_writer::SnapshotWriter;
 use super::states::{self, ReadStates};
 use super::status::{LedgerClock, LedgerWaker, SharedStatus};
 use super::turn::{LedgerChannels, LedgerFault, LedgerLoop, SnapshotSchedule};
@@ -175,13 +175,13 @@ impl LedgerStart {
         })?;
         let settings = LedgerSettings { epoch: begun.epoch, ..self.settings };
         let ledger = Ledger::new(settings, clock.now(), found.leases, begun.applied_seq);
-        let ledger = ledger.with_sums(found.sums).with_lives(found.lives);
+        let ledger = ledger.with_sums(found.sums).with_epoch_lifetimes(found.lives);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut pacer = CampaignPacer::new(PacerOptions { shards, slot_ms });
         let writer = StoreWriter { node, epoch: begun.epoch };
         restore(&mut pacer, &directory, writer);
-        let keeper = StatesKeeper::start(directory, writer, &self.builder);
-        let keeping = SnapshotSchedule::new(keeper, self.keep_every);
+        let writing = SnapshotWriter::start(directory, writer, &self.builder);
+        let snapshots = SnapshotSchedule::new(writing, self.keep_every);
         let shared = SharedStatus::new(node, begun.epoch, begun.applied_seq);
         let (own, lines) = (0..shards)
             .map(|shard| {
@@ -190,7 +190,7 @@ impl LedgerStart {
             })
             .unzip();
         let (asks, asked) = mpsc::channel();
-        let (told, feed) = mpsc::sync_channel(TOLD_MAX);
+        let (sender, feed) = mpsc::sync_channel(MESSAGES_MAX);
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
         let ends = LedgerChannels {
@@ -201,19 +201,19 @@ impl LedgerStart {
             status: shared.clone(),
             zones: zones.clone(),
         };
-        let desk = LedgerLoop::new(ledger, pacer, store, ends, keeping).at(clock);
+        let ledger_loop = LedgerLoop::new(ledger, pacer, store, ends, snapshots).at(clock);
         let (begins, shutdown) = (waker.clone(), self.shutdown);
         let (ends, ended) = mpsc::channel();
         let run = move || {
             let _ends: mpsc::Sender<()> = ends;
             begins.begin();
-            desk.run(&shutdown)
+            ledger_loop.run(&shutdown)
         };
         let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(run);
         let thread = Some(thread.map_err(LedgerStartError::Thread)?);
         Ok(StartedLedger {
             lines,
-            feed: SettlementFeed { told, shared: shared.clone(), waker: waker.clone() },
+            feed: SettlementFeed { sender, status: shared.clone(), waker: waker.clone() },
             handle: LedgerHandle { asks, shared, waker: waker.clone(), zones },
             thread: LedgerThread { closing, waker, ended, patience: END_PATIENCE, thread },
         })
@@ -303,7 +303,8 @@ fn begin(
     let QueryResult::Sums(sums) = found(store, StoreQuery::Sums(None))? else {
         unreachable!("sums were asked for")
     };
-    let QueryResult::Lives(lives) = found(store, StoreQuery::Lives(Some(node)))? else {
+    let QueryResult::EpochLifetimes(lives) = found(store, StoreQuery::EpochLifetimes(Some(node)))?
+    else {
         unreachable!("lives were asked for")
     };
     Ok((begun, StoredState { leases, sums, lives }))

@@ -73,13 +73,13 @@ pub(crate) struct LedgerLoop {
     pacer: CampaignPacer,
     store: DiskStore,
     writer: StoreWriter,
-    ends: LedgerChannels,
+    channels: LedgerChannels,
     tables: ZoneTables,
-    keeping: SnapshotSchedule,
+    snapshots: SnapshotSchedule,
     clock: LedgerClock,
     expected: VecDeque<PendingAnswer>,
     changes: ChangeQueue,
-    definings: VecDeque<PendingDefinitions>,
+    pending_definitions: VecDeque<PendingDefinitions>,
     batches: u64,
     is_replayed: bool,
     last_ended: Option<CommitOutcome>,
@@ -87,7 +87,7 @@ pub(crate) struct LedgerLoop {
     outbox: LedgerOutbox,
     paces: Vec<(CampaignIndex, BidPace)>,
     closing_at: Option<Instant>,
-    is_close_told: bool,
+    is_close_sent: bool,
     turn_longest: Duration,
 }
 
@@ -103,23 +103,23 @@ impl LedgerLoop {
         ledger: Ledger,
         pacer: CampaignPacer,
         store: DiskStore,
-        ends: LedgerChannels,
-        keeping: SnapshotSchedule,
+        channels: LedgerChannels,
+        snapshots: SnapshotSchedule,
     ) -> Self {
-        let LedgerStatus { node, epoch, .. } = ends.status.status();
-        let tables = ZoneTables::new(ends.zones.clone());
+        let LedgerStatus { node, epoch, .. } = channels.status.status();
+        let tables = ZoneTables::new(channels.zones.clone());
         Self {
             ledger,
             pacer,
             store,
             writer: StoreWriter { node, epoch },
-            ends,
+            channels,
             tables,
-            keeping,
+            snapshots,
             clock: LedgerClock { origin: Instant::now() },
             expected: VecDeque::new(),
             changes: ChangeQueue::default(),
-            definings: VecDeque::new(),
+            pending_definitions: VecDeque::new(),
             batches: 0,
             is_replayed: false,
             last_ended: None,
@@ -127,7 +127,7 @@ impl LedgerLoop {
             outbox: LedgerOutbox::default(),
             paces: Vec::new(),
             closing_at: None,
-            is_close_told: false,
+            is_close_sent: false,
             turn_longest: Duration::ZERO,
         }
     }
@@ -158,15 +158,15 @@ impl LedgerLoop {
             }
         };
         if fault.is_some() {
-            self.ends.status.halted().set();
+            self.channels.status.halted().set();
             shutdown.begin();
         }
-        self.ends.status.end();
+        self.channels.status.end();
         // While the directory is locked. If the books do not add up, the pace is not stored.
         if fault.is_none() && self.store.failing().is_none() {
-            self.keeping.end(&self.pacer);
+            self.snapshots.end(&self.pacer);
         } else {
-            drop(self.keeping);
+            drop(self.snapshots);
         }
         let closed = self.store.close();
         if let Err(cause) = closed {
@@ -179,40 +179,40 @@ impl LedgerLoop {
         let begun = Instant::now();
         let now = self.clock.now();
         // Before the rings are read: all that shards sent before closing is in them.
-        let is_closing = self.ends.closing.load(Ordering::Acquire);
+        let is_closing = self.channels.closing.load(Ordering::Acquire);
         let has_asks = self.take_asks(now);
-        let has_told = self.take_feed();
+        let has_settlements = self.take_feed();
         if let Some(denied) = self.take_answers() {
             return TurnEnd::Fenced(denied);
         }
         let has_reports = self.take_shards();
         self.define_some(now);
         self.tables.renew(now.unix_ms, &mut self.inbox, &mut self.pacer);
-        if is_closing && !has_told && !has_reports {
+        if is_closing && !has_settlements && !has_reports {
             self.close();
         }
         self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
         // Before grants are sent: shards must be in the hour of their grants.
-        self.ends.status.set_unix_ms(self.ledger.now().unix_ms);
+        self.channels.status.set_unix_ms(self.ledger.now().unix_ms);
         self.send();
         self.changes.submit(&mut self.store, self.writer, &mut self.expected);
         let more = self.pacer.looked();
         self.pacer.turn(now.unix_ms, &self.ledger, SLOTS_MAX, &mut self.paces);
         let has_slots = self.pacer.looked() - more >= SLOTS_MAX as u64;
         self.send_paces();
-        self.keeping.turn(&mut self.pacer, begun, self.store.failing().is_some());
-        self.tell(begun);
+        self.snapshots.turn(&mut self.pacer, begun, self.store.failing().is_some());
+        self.publish_status(begun);
         if is_closing && self.has_ended(begun) {
             return TurnEnd::End;
         }
-        let is_behind = has_asks || has_told || has_reports || has_slots;
-        if is_behind || !self.definings.is_empty() { TurnEnd::Go } else { TurnEnd::Wait }
+        let is_behind = has_asks || has_settlements || has_reports || has_slots;
+        if is_behind || !self.pending_definitions.is_empty() { TurnEnd::Go } else { TurnEnd::Wait }
     }
 
     /// Returns whether more waits.
     fn take_feed(&mut self) -> bool {
         for _ in 0..TAKEN_MAX {
-            let Ok(told) = self.ends.feed.try_recv() else { return false };
+            let Ok(told) = self.channels.feed.try_recv() else { return false };
             self.inbox.push(match told {
                 FeedMessage::Settled(settlement) => LedgerInput::Settlement(settlement),
                 FeedMessage::Reached(seq) => LedgerInput::Logged(seq),
@@ -228,7 +228,7 @@ impl LedgerLoop {
     /// Returns whether more waits.
     fn take_shards(&mut self) -> bool {
         let mut has_more = false;
-        for (shard, line) in (0..).zip(&mut self.ends.lines) {
+        for (shard, line) in (0..).zip(&mut self.channels.lines) {
             for _ in 0..TAKEN_MAX {
                 let Ok(said) = line.from_shard.pop() else { break };
                 match said {
@@ -236,7 +236,7 @@ impl LedgerLoop {
                         self.pacer.report(shard, &report);
                         self.inbox.push(LedgerInput::Report(shard, report));
                     }
-                    FromShard::Want(want) => self.inbox.push(LedgerInput::Want(shard, want)),
+                    FromShard::Refill(want) => self.inbox.push(LedgerInput::Refill(shard, want)),
                     FromShard::Seen(slot, seen) => self.pacer.seen(shard, slot, seen),
                     FromShard::Receipt(receipt) => {
                         self.inbox.push(LedgerInput::Receipt(shard, receipt));
@@ -284,7 +284,7 @@ impl LedgerLoop {
         match outcome.ended {
             CommitOutcome::Committed => {
                 self.batches += 1;
-                self.ends.status.set_applied(applied_seq);
+                self.channels.status.set_applied(applied_seq);
                 if self.last_ended.is_some_and(|ended| ended != CommitOutcome::Committed) {
                     info!("the ledger's store works again");
                 }
@@ -313,15 +313,15 @@ impl LedgerLoop {
         }
         // A recalled shard would return its grants at once: open its gate first.
         for (shard, gate) in &outbox.gates {
-            self.ends.lines[usize::from(*shard)].send(ToShard::Gate(*gate));
+            self.channels.lines[usize::from(*shard)].send(ToShard::Gate(*gate));
         }
         for (shard, grant) in &outbox.grants {
-            self.ends.lines[usize::from(*shard)].send(ToShard::Grant(*grant));
+            self.channels.lines[usize::from(*shard)].send(ToShard::Grant(*grant));
         }
         for notice in outbox.notices.drain(..) {
             match notice {
                 LedgerReply::Account(..) | LedgerReply::Campaign(..) => {
-                    if let Some(defining) = self.definings.front_mut() {
+                    if let Some(defining) = self.pending_definitions.front_mut() {
                         defining.defined.notices.push(notice);
                     }
                 }
@@ -340,24 +340,24 @@ impl LedgerLoop {
 
     fn send_paces(&mut self) {
         for (slot, pace) in self.paces.drain(..) {
-            for line in &mut self.ends.lines {
+            for line in &mut self.channels.lines {
                 line.send(ToShard::Pace(slot, pace));
             }
         }
-        self.ends.lines.iter_mut().for_each(LedgerRings::flush);
+        self.channels.lines.iter_mut().for_each(LedgerRings::flush);
     }
 
-    fn tell(&mut self, begun: Instant) {
+    fn publish_status(&mut self, begun: Instant) {
         let turn = begun.elapsed();
         self.turn_longest = self.turn_longest.max(turn);
         let (stats, failing) = (self.ledger.stats(), self.store.failing());
-        let waiting: usize = self.ends.lines.iter().map(LedgerRings::waiting).sum();
+        let waiting: usize = self.channels.lines.iter().map(LedgerRings::waiting).sum();
         let (turn_longest, batches, is_replayed) =
             (self.turn_longest, self.batches, self.is_replayed);
         let (accounts, campaigns) = self.pacer.counts();
         let looked = self.pacer.looked();
-        let (states_kept, states_failed) = self.keeping.files();
-        self.ends.status.change(|status| {
+        let (states_kept, states_failed) = self.snapshots.files();
+        self.channels.status.change(|status| {
             status.failing = failing;
             status.is_replayed = is_replayed;
             (status.accounts, status.campaigns) = (accounts, campaigns);
@@ -373,7 +373,7 @@ impl LedgerLoop {
 
     /// Tells the rules to close, once all earlier messages of shards and log are taken.
     fn close(&mut self) {
-        if !std::mem::replace(&mut self.is_close_told, true) {
+        if !std::mem::replace(&mut self.is_close_sent, true) {
             self.inbox.push(LedgerInput::Close);
         }
     }
@@ -381,12 +381,12 @@ impl LedgerLoop {
     /// Whether the closed ledger has nothing left to do, or its patience is over.
     fn has_ended(&mut self, now: Instant) -> bool {
         let closing_at = *self.closing_at.get_or_insert(now);
-        let is_quiet = self.is_close_told
+        let is_quiet = self.is_close_sent
             && self.ledger.is_saved()
             && self.expected.is_empty()
             && self.changes.is_empty()
-            && self.definings.is_empty()
-            && self.ends.lines.iter().all(LedgerRings::is_quiet);
+            && self.pending_definitions.is_empty()
+            && self.channels.lines.iter().all(LedgerRings::is_quiet);
         let is_late = closing_at + END_PATIENCE <= now;
         if is_late && !is_quiet {
             warn!(

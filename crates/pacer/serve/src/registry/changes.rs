@@ -164,7 +164,7 @@ struct AuditKeyed<'s> {
 }
 
 /// Most definitions sent to the ledger at once, to avoid a copy of all of them.
-const TOLD_MAX: usize = 4_096;
+const DEFINITIONS_MAX: usize = 4_096;
 
 /// Ids of definitions that the ledger does not have yet; their values are read when they are sent.
 #[derive(Debug, Default)]
@@ -190,7 +190,7 @@ impl LedgerBacklog {
     }
 
     /// Sends the backlog. What cannot be sent now goes with the next change; refusals are dropped.
-    pub(super) fn tell<R>(
+    pub(super) fn send<R>(
         &mut self,
         books: &RwLock<DefinitionTable<R>>,
         ledger: &LedgerHandle,
@@ -198,9 +198,9 @@ impl LedgerBacklog {
         let mut untaken = None;
         // Accounts come before all campaigns.
         while !self.accounts.is_empty() || !self.campaigns.is_empty() {
-            let accounts = self.accounts.len().saturating_sub(TOLD_MAX);
+            let accounts = self.accounts.len().saturating_sub(DEFINITIONS_MAX);
             let campaigns = match accounts {
-                0 => self.campaigns.len().saturating_sub(TOLD_MAX),
+                0 => self.campaigns.len().saturating_sub(DEFINITIONS_MAX),
                 _ => self.campaigns.len(),
             };
             let mut terms = LedgerTerms::of(
@@ -325,7 +325,7 @@ pub(super) fn keep<R>(
 
 #[cfg(test)]
 mod tests {
-    use pacer_core::definitions::held::FileOverrides;
+    use pacer_core::definitions::overrides::FileOverrides;
     use pacer_core::messages::CampaignIndex;
     use pacer_core::refusal::SpendRefusal;
     use serde_json::json;
@@ -378,7 +378,7 @@ mod tests {
         let tell = |accounts: &[&str], campaigns: &[&str]| {
             let ids = |ids: &[&str]| ids.iter().map(|id| Arc::from(*id)).collect();
             let mut owed = LedgerBacklog { accounts: ids(accounts), campaigns: ids(campaigns) };
-            owed.tell(&books, &till.handle)
+            owed.send(&books, &till.handle)
         };
         let put = |id: &str, campaign| books.write().unwrap().put_campaign(id.into(), campaign);
         // One unknown zone among valid accounts.
@@ -406,11 +406,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let desk = StoreDesk::open(folder.path()).unwrap();
         let mut books: DefinitionTable<PriceRules> = DefinitionTable::default();
-        for number in 0..=TOLD_MAX {
+        for number in 0..=DEFINITIONS_MAX {
             let id = format!("account-{number}");
             books.put_account(id.as_str().into(), account(&id, "UTC"));
         }
-        let many = 2 * TOLD_MAX + 1;
+        let many = 2 * DEFINITIONS_MAX + 1;
         for slot in 0..u32::try_from(many).unwrap() {
             let record = record(Some(CampaignIndex(slot)), "account-0");
             let id = format!("campaign-{slot}");
@@ -418,12 +418,12 @@ mod tests {
         }
         let (mut owed, books) = (LedgerBacklog::all(&books), RwLock::new(books));
         desk.told().is_deaf = true;
-        assert!(owed.tell(&books, &desk.handle()).is_err());
+        assert!(owed.send(&books, &desk.handle()).is_err());
         desk.told().is_deaf = false;
-        assert_eq!(owed.tell(&books, &desk.handle()), Ok(()));
+        assert_eq!(owed.send(&books, &desk.handle()), Ok(()));
         let told = desk.told();
-        assert_eq!((told.accounts.len(), told.campaigns.len()), (TOLD_MAX + 1, many));
-        assert!(told.at_once <= 2 * TOLD_MAX, "{} came at once", told.at_once);
+        assert_eq!((told.accounts.len(), told.campaigns.len()), (DEFINITIONS_MAX + 1, many));
+        assert!(told.at_once <= 2 * DEFINITIONS_MAX, "{} came at once", told.at_once);
         assert_eq!((owed.accounts.capacity(), owed.campaigns.capacity()), (0, 0));
     }
 }

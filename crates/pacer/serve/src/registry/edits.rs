@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use pacer_core::definitions::held::{FileOverrides, OVERRIDABLE_KEYS, merge};
 use pacer_core::definitions::keys::{KeyLookup, KeyedRequest};
+use pacer_core::definitions::overrides::{FileOverrides, OVERRIDABLE_KEYS, merge};
 use pacer_core::ledger::{BudgetLimits, Holdback, SLOTS_MAX};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
@@ -86,7 +86,7 @@ impl<R: CampaignRules> Registry<R> {
         options: &ChangeOptions<'_>,
     ) -> Result<DefinitionAnswer, ChangeRefusal> {
         let mut changing = self.inner.changing();
-        self.inner.learn(&mut changing)?;
+        self.inner.resolve_uncertain(&mut changing)?;
         let now = (self.inner.clock)();
         let asked = || format!("{kind:?} {}", Value::from(body.clone()));
         let key = options.key.filter(|_| !options.is_dry_run);
@@ -121,7 +121,7 @@ impl<R: CampaignRules> Registry<R> {
         options: &ChangeOptions<'_>,
     ) -> Result<DefinitionAnswer, ChangeRefusal> {
         let mut changing = self.inner.changing();
-        self.inner.learn(&mut changing)?;
+        self.inner.resolve_uncertain(&mut changing)?;
         let (version, before) = self.record(kind, id)?;
         let (action, record) = edited(kind, id, edit, &before)?;
         if let Some(given) = options.expected.filter(|given| *given != version) {
@@ -405,7 +405,7 @@ fn held_or_merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> Defi
         return merged(before, patch);
     }
     let mut held = before.held.clone();
-    held.hold(&before.given(), patch);
+    held.set(&before.given(), patch);
     DefinitionRecord { held, ..before.clone() }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use pacer_core::definitions::held::FileOverrides;
+use pacer_core::definitions::overrides::FileOverrides;
 use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::CampaignIndex;
 use runtime::builder::Builder;
@@ -128,9 +128,9 @@ fn log(read: &Result<FilesRead, ChangeRefusal>) {
 impl<R: CampaignRules> RegistryState<R> {
     fn read_again(&self) -> Result<FilesRead, ChangeRefusal> {
         let mut changing = self.changing();
-        self.learn(&mut changing)?;
+        self.resolve_uncertain(&mut changing)?;
         let read = self.read_files(&mut changing)?;
-        changing.owed.tell(&self.books, &self.ledger).map_err(|error| {
+        changing.backlog.send(&self.books, &self.ledger).map_err(|error| {
             let message = format!("they are kept, and hold once the ledger is told: {error}");
             ChangeRefusal::Unavailable(message)
         })?;

@@ -105,7 +105,7 @@ struct ReadFile<R> {
     sources: Sources,
     definitions: FileDefinitions<R>,
     /// Other files' accounts as this one was read with.
-    told: KnownAccounts,
+    foreign_accounts: KnownAccounts,
     /// Unknown accounts that were assumed to exist.
     supposed: BTreeSet<String>,
 }
@@ -237,7 +237,7 @@ impl<R: CampaignRules> DefinitionFiles<R> {
 impl<R> FileOutcome<R> {
     /// Whether an account that its campaigns were read with is gone, or has changed.
     fn is_outdated(&self, facts: &KnownAccounts) -> bool {
-        let told = self.read.iter().flat_map(|file| &file.told);
+        let told = self.read.iter().flat_map(|file| &file.foreign_accounts);
         told.into_iter().any(|(id, told)| facts.get(id) != Some(told))
     }
 }
@@ -246,7 +246,10 @@ impl<R> ReadFile<R> {
     /// Whether reading it again would give the same, apart from accounts of later files.
     fn is_current(&self, facts: &KnownAccounts) -> bool {
         self.sources.now() == self.sources
-            && self.told.iter().all(|(id, told)| facts.get(id).is_none_or(|now| now == told))
+            && self
+                .foreign_accounts
+                .iter()
+                .all(|(id, told)| facts.get(id).is_none_or(|now| now == told))
     }
 
     fn into_outcome(self) -> FileOutcome<R> {
@@ -395,7 +398,7 @@ fn read_file<R: CampaignRules>(
             Ok(ReadFile {
                 sources: sources.clone(),
                 definitions: FileDefinitions { accounts, campaigns },
-                told: asked.take(),
+                foreign_accounts: asked.take(),
                 supposed: supposed.take(),
             })
         }

@@ -279,7 +279,7 @@ impl<'t> StoreTables<'t> {
         if life != known {
             self.lives.insert(key, (life.lasted_ms, life.horizon_ms))?;
         }
-        let before = (writer.node, 0)..(writer.node, batch.lives_from.0);
+        let before = (writer.node, 0)..(writer.node, batch.lifetimes_from.0);
         let mut keys = Vec::new();
         for row in self.lives.range(before)? {
             keys.push(row?.0.value());
@@ -407,7 +407,9 @@ pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResul
     Ok(match query {
         StoreQuery::Leases(node) => QueryResult::Leases(leases(&transaction, *node)?),
         StoreQuery::Sums(node) => QueryResult::Sums(sums(&transaction, *node)?),
-        StoreQuery::Lives(node) => QueryResult::Lives(lives(&transaction, *node)?),
+        StoreQuery::EpochLifetimes(node) => {
+            QueryResult::EpochLifetimes(lives(&transaction, *node)?)
+        }
         StoreQuery::Definitions(kind) => {
             QueryResult::Definitions(definitions(&transaction, *kind)?)
         }

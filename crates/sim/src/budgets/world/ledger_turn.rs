@@ -68,7 +68,7 @@ impl BudgetWorld<'_> {
             while let Some(message) = desk.up.pop(step) {
                 inbox.push(match message {
                     ShardMessage::Report(report) => LedgerInput::Report(number, report),
-                    ShardMessage::Want(want) => LedgerInput::Want(number, want),
+                    ShardMessage::Want(want) => LedgerInput::Refill(number, want),
                     ShardMessage::Receipt(receipt) => LedgerInput::Receipt(number, receipt),
                     ShardMessage::Closed => LedgerInput::ShardClosed(number),
                 });

@@ -123,7 +123,7 @@ impl Process {
             writer: StoreWriter { node, epoch },
             ledger: ledger
                 .with_sums(birth.remains.sums().iter().copied())
-                .with_lives(birth.remains.lives().iter().copied()),
+                .with_epoch_lifetimes(birth.remains.lives().iter().copied()),
             outbox: LedgerOutbox::default(),
             desks: shards.iter().map(desk).collect(),
             claims: BTreeMap::new(),

@@ -18,7 +18,7 @@ impl ProcessRemains {
         match found {
             Some(QueryResult::Leases(leases)) => self.leases = Some(leases),
             Some(QueryResult::Sums(sums)) => self.sums = Some(sums),
-            Some(QueryResult::Lives(lives)) => self.lives = Some(lives),
+            Some(QueryResult::EpochLifetimes(lives)) => self.lives = Some(lives),
             _ => (),
         }
         self
@@ -29,7 +29,7 @@ impl ProcessRemains {
         let queries = [
             (self.leases.is_none(), StoreQuery::Leases(None)),
             (self.sums.is_none(), StoreQuery::Sums(None)),
-            (self.lives.is_none(), StoreQuery::Lives(None)),
+            (self.lives.is_none(), StoreQuery::EpochLifetimes(None)),
         ];
         queries.into_iter().find(|(is_missing, _)| *is_missing).map(|(_, query)| query)
     }

@@ -224,7 +224,7 @@ fn what_costs_nothing_needs_rights_and_asks_for_them() {
     desk.told(&rights(100)[..1]);
     assert_eq!(reserve(&desk, 0), Err(SpendRefusal::LedgerUnavailable));
     let want = RefillRequest { slot: SLOT, amount: Nanos::new(1), refused: Nanos::new(1) };
-    assert_eq!(desk.tells(), [FromShard::Want(want)]);
+    assert_eq!(desk.tells(), [FromShard::Refill(want)]);
     desk.told(&rights(1)[1..]);
     assert!(reserve(&desk, 0).is_ok());
 }
@@ -391,7 +391,7 @@ fn a_campaign_without_money_bids_nothing_and_asks_for_some() {
     desk.told(&rights(99));
     assert_eq!(decide(&desk), Err(SpendRefusal::LedgerUnavailable));
     let want = RefillRequest { slot: SLOT, amount: Nanos::new(100), refused: Nanos::new(100) };
-    assert!(desk.tells().contains(&FromShard::Want(want)));
+    assert!(desk.tells().contains(&FromShard::Refill(want)));
     desk.told(&rights(100));
     assert_eq!(decide(&desk), Ok(value));
 }

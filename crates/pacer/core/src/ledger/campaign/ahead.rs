@@ -140,7 +140,7 @@ impl LedgerCampaign {
 
     /// The least that helps a shard: from this hour's requests, or otherwise earlier ones.
     fn least_of_a_shard(&self) -> u64 {
-        if self.want_most > 0 { self.want_most } else { self.least }
+        if self.refused_max > 0 { self.refused_max } else { self.least }
     }
 
     /// Shards by their share of the latest use, the largest first; equal if there was none.

@@ -65,7 +65,7 @@ pub(in crate::ledger) struct PeriodLeases {
     pub(in crate::ledger) counted: Exposure,
     pub(in crate::ledger) parts: Vec<ShardPart>,
     pub(in crate::ledger) dead: Vec<DeadLease>,
-    is_late_told: bool,
+    is_lateness_recorded: bool,
     /// Whether it was leased before its period and no shard has a grant of it yet.
     pub(in crate::ledger) is_ahead: bool,
     pub(in crate::ledger) is_unsaved: bool,
@@ -88,7 +88,7 @@ impl PeriodLeases {
             counted: Exposure::default(),
             parts: Vec::new(),
             dead: Vec::new(),
-            is_late_told,
+            is_lateness_recorded: is_late_told,
             is_ahead: false,
             is_unsaved: false,
             is_in_flight: false,
@@ -128,7 +128,7 @@ impl PeriodLeases {
     /// Spent after shards had returned it: reservations ended, and were won later. A log that does
     /// not know how reservations ended takes every win from the lease, while it lasts.
     fn taken_late(&self) -> u64 {
-        if self.is_late_told {
+        if self.is_lateness_recorded {
             return 0;
         }
         self.reported_beside().saturating_sub(late_of(&self.lease)).min(self.back())

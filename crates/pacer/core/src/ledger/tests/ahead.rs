@@ -77,7 +77,7 @@ impl Pacer {
         for (number, shard) in (0u16..).zip(&mut self.shards) {
             shard.advance(Tick::from_nanos(self.desk.tick));
             inbox.extend(shard.report().map(|report| LedgerInput::Report(number, report)));
-            inbox.extend(shard.want().map(|want| LedgerInput::Want(number, want)));
+            inbox.extend(shard.want().map(|want| LedgerInput::Refill(number, want)));
         }
         self.desk.saved.clear();
         self.desk.step(inbox);
@@ -380,7 +380,7 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
         })
     }));
     let want = |slot| {
-        LedgerInput::Want(
+        LedgerInput::Refill(
             0,
             RefillRequest { slot: CampaignIndex(slot), amount: PRICE, refused: PRICE },
         )

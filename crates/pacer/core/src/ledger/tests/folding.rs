@@ -182,7 +182,7 @@ impl Life {
 
     fn hour(&mut self) {
         let want = |slot| {
-            LedgerInput::Want(
+            LedgerInput::Refill(
                 0,
                 RefillRequest { slot, amount: Nanos::new(20), refused: Nanos::new(20) },
             )
@@ -429,7 +429,7 @@ fn third(limits: BudgetLimits) -> LedgerInput {
 }
 
 fn want(slot: u32) -> LedgerInput {
-    LedgerInput::Want(
+    LedgerInput::Refill(
         0,
         RefillRequest { slot: CampaignIndex(slot), amount: Nanos::new(1), refused: Nanos::new(1) },
     )

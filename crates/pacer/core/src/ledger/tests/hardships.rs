@@ -191,7 +191,7 @@ fn a_batch_has_room_and_the_next_says_the_rest() {
     let definition = |slot| CampaignDefinition { slot: CampaignIndex(slot), ..campaign() };
     desk.step((0..200).map(|slot| LedgerInput::Campaign(definition(slot))).collect());
     let want = |slot| {
-        LedgerInput::Want(
+        LedgerInput::Refill(
             0,
             RefillRequest {
                 slot: CampaignIndex(slot),
@@ -250,8 +250,10 @@ fn a_campaign_with_more_than_a_batch_has_room_for_is_said_in_parts() {
 fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
     for is_granted_again in [false, true] {
         for is_reported_first in [false, true] {
-            let settings =
-                LedgerSettings { is_late_told: false, ..LedgerSettings::new(1, Epoch(1), 1) };
+            let settings = LedgerSettings {
+                is_lateness_recorded: false,
+                ..LedgerSettings::new(1, Epoch(1), 1)
+            };
             let mut desk = Desk::restarted(settings, Vec::new());
             desk.step(vec![LedgerInput::Account(account()), LedgerInput::Campaign(life(100))]);
             desk.want(0, SLOT, 10);

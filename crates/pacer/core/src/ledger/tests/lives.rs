@@ -86,7 +86,7 @@ fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
         // Except for a lease period, and an eighth.
         let least = (second - 1) * 7 / 8;
         assert!(desk.life.lasted_ms + 1_000 >= least * 1_000, "{:?} at {second} s", desk.life);
-        assert!(desk.lives_from <= Epoch(1), "the first epoch is needed");
+        assert!(desk.lifetimes_from <= Epoch(1), "the first epoch is needed");
     }
     let said = desk.lives_said;
     assert!((20..80).contains(&said), "{said} batches for nothing else");
@@ -100,7 +100,7 @@ fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
     // The next batch needs no lifetime before its own.
     desk.want(0, SLOT, 5);
     desk.pass(3);
-    assert_eq!(desk.lives_from, Epoch(2));
+    assert_eq!(desk.lifetimes_from, Epoch(2));
 }
 
 fn second() -> Desk {
@@ -170,7 +170,7 @@ fn looping(lives: u32, are_lives_kept: bool) -> (u64, u64) {
             let writer = StoreWriter { node: 1, epoch: Epoch(epoch) };
             let life = kept.entry(writer).or_default();
             *life = life.latest(desk.life);
-            kept.retain(|of, _| desk.lives_from <= of.epoch);
+            kept.retain(|of, _| desk.lifetimes_from <= of.epoch);
             frozen = frozen.max(desk.ledger.why(SLOT).frozen.get());
         }
         all += desk.granted(0, SLOT);

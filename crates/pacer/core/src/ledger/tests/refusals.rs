@@ -73,7 +73,7 @@ pub struct Desk {
     pub said_most: usize,
     number: Option<u64>,
     pub life: EpochLifetime,
-    pub lives_from: Epoch,
+    pub lifetimes_from: Epoch,
     /// Number of batches with only a lifetime.
     pub lives_said: u64,
 }
@@ -105,7 +105,7 @@ impl Desk {
         let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
         let now = LedgerTime { tick: Tick::from_nanos(SECOND), unix_ms };
         let mut desk = Self {
-            ledger: Ledger::new(settings, now, leases, 0).with_lives(lives),
+            ledger: Ledger::new(settings, now, leases, 0).with_epoch_lifetimes(lives),
             outbox: LedgerOutbox::default(),
             tick: SECOND,
             unix_ms,
@@ -121,7 +121,7 @@ impl Desk {
             said_most: 0,
             number: None,
             life: EpochLifetime::default(),
-            lives_from: Epoch(0),
+            lifetimes_from: Epoch(0),
             lives_said: 0,
         };
         desk.step(vec![LedgerInput::Calendar(ZoneId(0), steady(DAY - 2, 9, 0))]);
@@ -140,7 +140,7 @@ impl Desk {
         self.ledger.step(now, ended.into_iter().chain(inbox), &mut self.outbox);
         if let Some(batch) = self.outbox.batch.take() {
             self.number = Some(batch.number);
-            (self.life, self.lives_from) = (batch.life, batch.lives_from);
+            (self.life, self.lifetimes_from) = (batch.life, batch.lifetimes_from);
             self.lives_said += 1;
             if batch.leases.is_empty()
                 && batch.folds.is_empty()
@@ -181,7 +181,7 @@ impl Desk {
     }
 
     pub fn want(&mut self, shard: u16, slot: CampaignIndex, amount: u64) {
-        self.step(vec![LedgerInput::Want(
+        self.step(vec![LedgerInput::Refill(
             shard,
             RefillRequest { slot, amount: Nanos::new(amount), refused: Nanos::new(amount) },
         )]);

@@ -40,7 +40,7 @@ fn a_step_touches_what_changed_and_one_batch_leases_for_all() {
     assert!(desk.ledger.touched() - touched < 10, "one has changed");
     let before = desk.batches;
     let want = |slot| {
-        LedgerInput::Want(
+        LedgerInput::Refill(
             0,
             RefillRequest {
                 slot: CampaignIndex(slot),
@@ -77,7 +77,7 @@ fn a_campaign_costs_two_and_a_half_kilobytes_at_most() {
 fn a_step_looks_at_so_many_whose_hour_has_come_and_the_next_at_the_rest() {
     let mut desk = many(6_000);
     let want = |slot| {
-        LedgerInput::Want(
+        LedgerInput::Refill(
             0,
             RefillRequest {
                 slot: CampaignIndex(slot),

@@ -111,7 +111,7 @@ fn settings(epoch: u32, is_late_told: bool) -> LedgerSettings {
         horizon: Duration::from_nanos(HORIZON + 8 * SECOND),
         late_window: Duration::from_secs(30),
         patience: Duration::from_secs(3),
-        is_late_told,
+        is_lateness_recorded: is_late_told,
         // A run takes days, and folds no hour.
         hours_kept: Duration::MAX,
         ..LedgerSettings::new(1, Epoch(epoch), SHARDS)
@@ -212,7 +212,8 @@ impl World {
             (writer, *life)
         });
         let settings = settings(self.epoch, self.is_late_told);
-        self.ledger = Ledger::new(settings, now, leases, self.applied_seq).with_lives(lives);
+        self.ledger =
+            Ledger::new(settings, now, leases, self.applied_seq).with_epoch_lifetimes(lives);
         for (zone, offset) in (0u32..).zip(OFFSETS) {
             let calendar = steady(FIRST_DAY - 1, 40, offset);
             self.mail.push((self.step, LedgerInput::Calendar(ZoneId(zone), calendar)));
@@ -404,7 +405,7 @@ impl World {
     fn talk(&mut self) {
         for (number, shard) in (0u16..).zip(&mut self.shards) {
             let reports = shard.reports().into_iter().map(|it| LedgerInput::Report(number, it));
-            let wants = shard.wants().into_iter().map(|it| LedgerInput::Want(number, it));
+            let wants = shard.wants().into_iter().map(|it| LedgerInput::Refill(number, it));
             for message in reports.chain(wants) {
                 for _ in 0..=self.dice.below(5) / 4 {
                     let delay = if self.dice.happens(200) { self.dice.below(6) } else { 0 };
@@ -460,7 +461,7 @@ impl World {
         merge(&mut self.durable, &batch.leases);
         let life = self.lives.entry(Epoch(self.epoch)).or_default();
         *life = life.latest(batch.life);
-        self.lives = self.lives.split_off(&batch.lives_from);
+        self.lives = self.lives.split_off(&batch.lifetimes_from);
         self.applied_seq = self.applied_seq.max(batch.applied_seq);
     }
 

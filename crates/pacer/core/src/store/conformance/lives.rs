@@ -21,8 +21,8 @@ fn lives<S: Subject>(
     bench: &mut Bench<'_, S>,
     node: Option<u32>,
 ) -> Result<Vec<(StoreWriter, EpochLifetime)>, String> {
-    match bench.read(&StoreQuery::Lives(node))? {
-        QueryResult::Lives(lives) => Ok(lives),
+    match bench.read(&StoreQuery::EpochLifetimes(node))? {
+        QueryResult::EpochLifetimes(lives) => Ok(lives),
         other => Err(format!("lives are {other:?}")),
     }
 }
@@ -56,11 +56,11 @@ fn dropped<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
         writers.push(writer);
     }
     let last = writers[3];
-    let from = |number, lives_from| Batch { lives_from, ..saying(number, 5, 6) };
-    for (number, lives_from, left) in
+    let from = |number, lifetimes_from| Batch { lifetimes_from, ..saying(number, 5, 6) };
+    for (number, lifetimes_from, left) in
         [(2, Epoch(0), 4), (3, writers[2].epoch, 2), (4, writers[1].epoch, 2), (5, last.epoch, 1)]
     {
-        same("a batch", &bench.submit(last, &from(number, lives_from))?, &Ok(()))?;
+        same("a batch", &bench.submit(last, &from(number, lifetimes_from))?, &Ok(()))?;
         bench.restart();
         let known: Vec<_> = lives(bench, None)?.into_iter().map(|(writer, _)| writer).collect();
         same("what is left", &known, &writers[4 - left..].to_vec())?;
@@ -72,7 +72,7 @@ fn nodes_apart<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let (one, two) = (bench.writer(1)?, bench.writer(2)?);
     let life = |lasted_ms| EpochLifetime { lasted_ms, horizon_ms: 1 };
     same("of node 1", &bench.submit(one, &saying(1, 10, 1))?, &Ok(()))?;
-    let drops = Batch { lives_from: Epoch(u32::MAX), ..saying(1, 20, 1) };
+    let drops = Batch { lifetimes_from: Epoch(u32::MAX), ..saying(1, 20, 1) };
     same("of node 2", &bench.submit(two, &drops)?, &Ok(()))?;
     same("node 1", &lives(bench, Some(1))?, &vec![(one, life(10))])?;
     same("node 2", &lives(bench, Some(2))?, &vec![])?;

@@ -18,7 +18,7 @@ impl LedgerLoop {
     /// Returns whether more waits.
     pub(super) fn take_asks(&mut self, now: LedgerTime) -> bool {
         for _ in 0..ASKS_MAX {
-            let Ok(query) = self.ends.asks.try_recv() else { return false };
+            let Ok(query) = self.channels.asks.try_recv() else { return false };
             self.take_ask(query, now);
         }
         true
@@ -31,7 +31,7 @@ impl LedgerLoop {
         }
         match query {
             LedgerQuery::Define(accounts, campaigns, reply) => {
-                self.definings.push_back(PendingDefinitions {
+                self.pending_definitions.push_back(PendingDefinitions {
                     accounts: accounts.into_iter(),
                     campaigns: campaigns.into_iter(),
                     defined: DefinitionReport::default(),
@@ -79,7 +79,7 @@ impl LedgerLoop {
 
     /// Passes some waiting definitions to the rules, whose replies are sent after the step.
     pub(super) fn define_some(&mut self, now: LedgerTime) {
-        let Some(defining) = self.definings.front_mut() else { return };
+        let Some(defining) = self.pending_definitions.front_mut() else { return };
         let mut taken = 0;
         for account in defining.accounts.by_ref().take(DEFINED_MAX) {
             self.tables.need(account.zone, now.unix_ms, &mut self.inbox, &mut self.pacer);
@@ -101,7 +101,7 @@ impl LedgerLoop {
         let is_taken = |it: &mut PendingDefinitions| {
             it.accounts.as_slice().is_empty() && it.campaigns.as_slice().is_empty()
         };
-        if let Some(defining) = self.definings.pop_front_if(is_taken) {
+        if let Some(defining) = self.pending_definitions.pop_front_if(is_taken) {
             let _heard = defining.reply.send(defining.defined);
         }
     }

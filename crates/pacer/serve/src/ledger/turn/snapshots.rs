@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::CampaignPacer;
 
-use crate::ledger::keeper::{PIECE_BYTES, StatesKeeper, StatesPiece};
+use crate::ledger::snapshot_writer::{PIECE_BYTES, SnapshotWriter, StatesPiece};
 use crate::ledger::states::append;
 
 const KEPT_MAX: u32 = 512;
@@ -17,7 +17,7 @@ const KEPT_MAX: u32 = 512;
 const BYTES_A_SECOND: u64 = 1 << 20;
 
 pub(crate) struct SnapshotSchedule {
-    keeper: StatesKeeper,
+    keeper: SnapshotWriter,
     every: Duration,
     next_at: Instant,
     /// Times campaigns had been looked at when the last file began.
@@ -37,7 +37,7 @@ struct SnapshotPass {
 }
 
 impl SnapshotSchedule {
-    pub(crate) fn new(keeper: StatesKeeper, every: Duration) -> Self {
+    pub(crate) fn new(keeper: SnapshotWriter, every: Duration) -> Self {
         Self { keeper, every, next_at: Instant::now() + every, looked: 0, pass: None }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use pacer_core::definitions::held::{FileOverrides, merge};
+use pacer_core::definitions::overrides::{FileOverrides, merge};
 use pacer_core::messages::CampaignIndex;
 use serde_json::{Map, Value};
 

@@ -78,8 +78,10 @@ fn a_file_of_the_first_format_is_taken_over() {
 }
 
 fn lives(engine: &mut StoreEngine<DiskDirectory>) -> Vec<(StoreWriter, EpochLifetime)> {
-    let answer = ask(engine, StoreRequest::Read(StoreQuery::Lives(None)));
-    let StoreAnswer::Read(Ok(QueryResult::Lives(lives))) = answer else { panic!("{answer:?}") };
+    let answer = ask(engine, StoreRequest::Read(StoreQuery::EpochLifetimes(None)));
+    let StoreAnswer::Read(Ok(QueryResult::EpochLifetimes(lives))) = answer else {
+        panic!("{answer:?}")
+    };
     lives
 }
 

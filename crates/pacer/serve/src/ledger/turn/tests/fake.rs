@@ -59,7 +59,7 @@ fn start_for(directory: &Path, shards: u16, ttl: Duration) -> LedgerStart {
             horizon: ttl + ttl / 16 + Duration::from_millis(100),
             late_window: Duration::from_secs(10),
             ahead: LedgerSettings::ahead_of(lease_period),
-            is_late_told: false,
+            is_lateness_recorded: false,
             ..LedgerSettings::new(1, Epoch::default(), shards)
         },
         slot: Duration::from_secs(1),
@@ -227,7 +227,7 @@ impl FakeShard {
         self.shard.advance(self.clock.now().tick);
         while !self.line.to_ledger.is_full() {
             let report = self.shard.report().next().map(FromShard::Report);
-            let Some(said) = report.or_else(|| self.shard.want().next().map(FromShard::Want))
+            let Some(said) = report.or_else(|| self.shard.want().next().map(FromShard::Refill))
             else {
                 break;
             };

@@ -80,7 +80,7 @@ fn a_full_ring_delays_messages_and_loses_none() {
                 amount: Nanos::new(10),
                 refused: Nanos::new(10),
             };
-            shard.line.to_ledger.push(FromShard::Want(want)).unwrap();
+            shard.line.to_ledger.push(FromShard::Refill(want)).unwrap();
         }
     }
     let mut granted = std::collections::BTreeSet::new();

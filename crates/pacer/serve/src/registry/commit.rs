@@ -19,12 +19,12 @@ impl<R: CampaignRules> RegistryState<R> {
     ) -> Result<(), ChangeRefusal> {
         let at_unix_ms = (self.clock)();
         let kept = self.keep(changing, UncertainChange { steps, at_unix_ms });
-        let told = changing.owed.tell(&self.books, &self.ledger);
+        let told = changing.backlog.send(&self.books, &self.ledger);
         self.publish_soon();
         kept.map_err(|KeepFailure { part, error }| {
             if matches!(error, LedgerError::Over | LedgerError::Late) {
                 warn!(%error, "whether a change is kept is not known: it is asked for again");
-                changing.unsure = Some(UncertainChange { steps: part, at_unix_ms });
+                changing.uncertain = Some(UncertainChange { steps: part, at_unix_ms });
             }
             unkept(&error)
         })?;
@@ -41,16 +41,16 @@ impl<R: CampaignRules> RegistryState<R> {
     ///
     /// # Errors
     /// [`ChangeRefusal::Unavailable`] while the outcome stays unknown: nothing may be changed then.
-    pub(in crate::registry) fn learn(
+    pub(in crate::registry) fn resolve_uncertain(
         &self,
         changing: &mut ChangeState<R>,
     ) -> Result<(), ChangeRefusal> {
-        let Some(unsure) = changing.unsure.take() else { return Ok(()) };
-        let at_unix_ms = unsure.at_unix_ms;
-        match self.keep(changing, unsure) {
+        let Some(uncertain) = changing.uncertain.take() else { return Ok(()) };
+        let at_unix_ms = uncertain.at_unix_ms;
+        match self.keep(changing, uncertain) {
             Ok(()) => info!("a change of which nobody knew how it had ended is kept"),
             Err(KeepFailure { part, error }) if may_be_kept(&error) => {
-                changing.unsure = Some(UncertainChange { steps: part, at_unix_ms });
+                changing.uncertain = Some(UncertainChange { steps: part, at_unix_ms });
                 let message = format!("whether a change before is kept is not known yet: {error}");
                 return Err(ChangeRefusal::Unavailable(message));
             }
@@ -59,7 +59,7 @@ impl<R: CampaignRules> RegistryState<R> {
             }
         }
         // What the ledger cannot take now goes with the next change.
-        let _told = changing.owed.tell(&self.books, &self.ledger);
+        let _told = changing.backlog.send(&self.books, &self.ledger);
         self.publish_soon();
         Ok(())
     }
@@ -67,10 +67,10 @@ impl<R: CampaignRules> RegistryState<R> {
     fn keep(
         &self,
         changing: &mut ChangeState<R>,
-        unsure: UncertainChange<R>,
+        uncertain: UncertainChange<R>,
     ) -> Result<(), KeepFailure<R>> {
-        let UncertainChange { steps, at_unix_ms } = unsure;
-        let ChangeState { owed, keys, .. } = changing;
+        let UncertainChange { steps, at_unix_ms } = uncertain;
+        let ChangeState { backlog, keys, .. } = changing;
         let before = |step: &DefinitionStep<R>| {
             let books = self.books();
             let (_, record) = books.record(step.kind(), &step.id)?;
@@ -86,11 +86,11 @@ impl<R: CampaignRules> RegistryState<R> {
                 match becomes {
                     NewEntry::Account(entry) => {
                         books.put_account(Arc::clone(&id), entry);
-                        owed.account(&id);
+                        backlog.account(&id);
                     }
                     NewEntry::Campaign(entry) => {
                         books.put_campaign(Arc::clone(&id), entry);
-                        owed.campaign(&id);
+                        backlog.campaign(&id);
                     }
                 }
             }

@@ -23,7 +23,7 @@ const DELIVERIES_MAX: usize = 200;
 
 /// Why a campaign does not spend, and how it bids.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CampaignStanding {
+pub struct CampaignStatus {
     /// The diagnosis.
     pub why: SpendDiagnosis,
     /// How its strategy bids. None before it has begun.
@@ -48,7 +48,7 @@ pub struct CampaignStanding {
 
 /// Why an account as a whole does not spend, and how many of its campaigns do.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AccountStanding {
+pub struct AccountStatus {
     /// The diagnosis.
     pub why: AccountDiagnosis,
     /// Why its seats do not spend. None if it has no seats.
@@ -64,7 +64,7 @@ impl<R: CampaignRules> Registry<R> {
     ///
     /// # Errors
     /// If it is unknown, or the ledger does not answer.
-    pub fn why(&self, id: &str) -> Result<CampaignStanding, ChangeRefusal> {
+    pub fn why(&self, id: &str) -> Result<CampaignStatus, ChangeRefusal> {
         let (slot, ledger) = (self.slot(id)?, &self.inner.ledger);
         let why = ledger.ask_of(slot, LedgerQuery::Why)?;
         let bidding = ledger.ask_of(slot, LedgerQuery::Bidding)?;
@@ -81,7 +81,7 @@ impl<R: CampaignRules> Registry<R> {
         let is_refused = |file: &String| {
             self.refused_files().iter().any(|problem| problem.file.as_ref() == Some(file))
         };
-        Ok(CampaignStanding {
+        Ok(CampaignStatus {
             why,
             bidding,
             amount: campaign.map(|campaign| campaign.rules.amount()),
@@ -99,7 +99,7 @@ impl<R: CampaignRules> Registry<R> {
     ///
     /// # Errors
     /// If it is unknown, or the ledger does not answer.
-    pub fn why_account(&self, id: &str) -> Result<AccountStanding, ChangeRefusal> {
+    pub fn why_account(&self, id: &str) -> Result<AccountStatus, ChangeRefusal> {
         let (_, record) = self.record(StoredKind::Account, id)?;
         let (number, has_seats, slots) = {
             let books = self.inner.books();
@@ -123,7 +123,7 @@ impl<R: CampaignRules> Registry<R> {
         for refusal in refusals {
             *campaigns.entry(refusal).or_default() += 1;
         }
-        Ok(AccountStanding {
+        Ok(AccountStatus {
             why,
             seats,
             campaigns,

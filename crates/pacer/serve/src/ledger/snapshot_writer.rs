@@ -33,13 +33,13 @@ pub(crate) struct StatesFileCounts {
 }
 
 /// The ledger thread's handle of the job. Dropping it writes the pieces sent, and ends the job.
-pub(crate) struct StatesKeeper {
+pub(crate) struct SnapshotWriter {
     pieces: SyncSender<StatesPiece>,
     pub(crate) files: Arc<StatesFileCounts>,
     job: Option<Job>,
 }
 
-impl StatesKeeper {
+impl SnapshotWriter {
     pub(crate) fn start(
         place: impl StoreDirectory,
         writer: StoreWriter,
@@ -81,7 +81,7 @@ impl StatesKeeper {
     }
 }
 
-impl Drop for StatesKeeper {
+impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
             job.finish();

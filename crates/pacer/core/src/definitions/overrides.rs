@@ -11,7 +11,7 @@ pub const OVERRIDABLE_KEYS: [&str; 4] = ["paused", "budget", "daily_budget", "ho
 
 impl FileOverrides {
     /// Overrides keys of the file's definition.
-    pub fn hold(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {
+    pub fn set(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {
         for (key, is) in changes {
             let was = given.get(key).cloned().unwrap_or_default();
             let held = self.0.get_or_insert_default();

@@ -20,7 +20,7 @@ fn piece(count: u32) -> StatesPiece {
     StatesPiece::Rows(rows, count)
 }
 
-fn give(keeper: &StatesKeeper, pieces: impl IntoIterator<Item = StatesPiece>) {
+fn give(keeper: &SnapshotWriter, pieces: impl IntoIterator<Item = StatesPiece>) {
     pieces.into_iter().for_each(|piece| keeper.give(piece));
 }
 
@@ -32,7 +32,7 @@ fn rows(disk: &FaultDisk) -> ReadStates {
 #[test]
 fn a_file_that_is_ended_is_there_and_one_that_is_not_leaves_nothing() {
     let disk = disk::empty(1);
-    let keeper = StatesKeeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
+    let keeper = SnapshotWriter::start(disk.clone(), WRITER, &Builder::start().unwrap());
     give(&keeper, [StatesPiece::Begin, piece(3), piece(4), StatesPiece::End]);
     give(
         &keeper,
@@ -61,9 +61,9 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
         DiskFaults { sync: 1, ..DiskFaults::default() },
     ] {
         let disk = disk::empty(2);
-        let keeper = StatesKeeper::start(disk.clone(), WRITER, &Builder::start().unwrap());
+        let keeper = SnapshotWriter::start(disk.clone(), WRITER, &Builder::start().unwrap());
         give(&keeper, [StatesPiece::Begin, piece(3), StatesPiece::End]);
-        let counts = |keeper: &StatesKeeper| {
+        let counts = |keeper: &SnapshotWriter| {
             let StatesFileCounts { written, failed } = &*keeper.files;
             (written.load(Ordering::Relaxed), failed.load(Ordering::Relaxed))
         };
@@ -91,7 +91,7 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
 #[test]
 fn whoever_offers_more_than_may_be_on_its_way_has_it_back() {
     let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
-    let keeper = StatesKeeper { pieces, files: Arc::default(), job: None };
+    let keeper = SnapshotWriter { pieces, files: Arc::default(), job: None };
     for _ in 0..PIECES_MAX {
         assert!(keeper.offer(StatesPiece::Begin).is_ok());
     }
