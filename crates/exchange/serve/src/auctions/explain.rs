@@ -36,16 +36,17 @@ impl ExplainRecord {
     }
 
     pub(crate) fn not_asked(&self, not_asked: &[(usize, NotAsked)]) {
-        let heard = not_asked.iter().map(|(dsp, reason)| (*dsp, ExplainOutcome::NotAsked(*reason)));
-        self.0.borrow_mut().extend(heard);
+        let outcomes =
+            not_asked.iter().map(|(dsp, reason)| (*dsp, ExplainOutcome::NotAsked(*reason)));
+        self.0.borrow_mut().extend(outcomes);
     }
 
     /// `calls` are in the order of `outcomes`.
     pub(crate) fn answered(&self, calls: impl Iterator<Item = RecordedCall>, outcomes: &Outcomes) {
-        let heard = calls.enumerate();
-        let heard =
-            heard.map(|(at, call)| (call.ask.dsp, ExplainOutcome::asked(call, outcomes.body(at))));
-        self.0.borrow_mut().extend(heard);
+        let asked = |(at, call): (usize, RecordedCall)| {
+            (call.ask.dsp, ExplainOutcome::asked(call, outcomes.body(at)))
+        };
+        self.0.borrow_mut().extend(calls.enumerate().map(asked));
     }
 
     pub(crate) fn direct(&self, direct: Option<&DirectOffer<'_>>) {
@@ -65,8 +66,9 @@ impl ExplainRecord {
         config: &ExchangeConfig,
         no_bid: NoBidReason,
     ) -> Result<Explanation, InvalidRequest> {
-        let heard = self.0.borrow();
-        let dsps: Vec<_> = heard.iter().map(|(dsp, heard)| (*dsp, heard.outcome())).collect();
+        let outcomes = self.0.borrow();
+        let dsps: Vec<_> =
+            outcomes.iter().map(|(dsp, outcome)| (*dsp, outcome.dsp_outcome())).collect();
         let notices = config.notices.as_ref();
         explain(&FinishedAuction {
             id,
@@ -85,7 +87,7 @@ impl ExplainOutcome {
         Self::Asked { call, body: body.to_vec() }
     }
 
-    fn outcome(&self) -> DspOutcome<'_> {
+    fn dsp_outcome(&self) -> DspOutcome<'_> {
         match self {
             Self::NotAsked(reason) => DspOutcome::NotAsked(*reason),
             Self::Asked { call, body } => DspOutcome::Asked {

@@ -303,9 +303,9 @@ impl ShardBudget {
             ledger.receipts = Some(ledger.shard.close(now));
         }
         // Receipts follow all reports.
-        let is_told = ledger.send_reports() && ledger.send_receipts();
+        let is_sent = ledger.send_reports() && ledger.send_receipts();
         // A stopped ledger receives nothing.
-        is_told || ledger.to_ledger.is_abandoned()
+        is_sent || ledger.to_ledger.is_abandoned()
     }
 
     fn now(&self) -> ShardTime {

@@ -39,6 +39,11 @@ impl Generation {
         self.config.market.dsps[..self.dsps.len()].iter().map(|dsp| &*dsp.id)
     }
 
+    /// Metrics of the DSPs that are called, by id, in order.
+    pub(crate) fn dsp_metrics(&self) -> impl Iterator<Item = (&str, &PerShard<DspMetrics>)> {
+        self.dsp_ids().zip(self.dsps.iter().map(|dsp| &dsp.metrics))
+    }
+
     pub(crate) fn payers(&self) -> Payers<'_> {
         Payers { seats: &self.payers, campaigns: self.campaigns.catalogue.campaigns() }
     }

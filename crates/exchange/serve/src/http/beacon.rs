@@ -318,7 +318,7 @@ fn on_first_call(
     acknowledged: oneshot::Receiver<BeaconAnswer>,
     then: impl FnOnce() + 'static,
 ) -> oneshot::Receiver<BeaconAnswer> {
-    let (answer, heard) = oneshot::channel();
+    let (answer, answered) = oneshot::channel();
     tokio::task::spawn_local(async move {
         let Ok(acknowledged) = acknowledged.await else { return };
         if acknowledged == Ok(false) {
@@ -326,7 +326,7 @@ fn on_first_call(
         }
         let _ = answer.send(acknowledged);
     });
-    heard
+    answered
 }
 
 /// The token's id and expiry in Unix milliseconds, to recognise repeated calls.

@@ -35,7 +35,7 @@ use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::fanout::DspReactor;
 use crate::generation::dns::Resolver;
 use crate::generation::{DspRegistry, Generation, GenerationBuilder, GenerationChange};
-use crate::guards::{GuardId, GuardPort, Guards};
+use crate::guards::{GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
 use crate::notices::{
     DeliveryClock, NoBudgets, NodeClient, NoticeClient, NoticeDispatcher, NoticeMonitor,
@@ -369,18 +369,14 @@ impl Exchange {
 
     /// Limits and health of a DSP. None if the id is unknown.
     pub fn guard_status(&self, dsp: &str) -> Option<GuardStatus> {
-        self.guards.status(self.guard_of(dsp)?)
+        let generation = self.generation();
+        let index = generation.dsp_ids().position(|known| known == dsp)?;
+        self.guards.status(generation.dsps[index].guard)
     }
 
     /// State of notices. None without a dispatcher.
     pub fn notices(&self) -> Option<NoticeStatus> {
         self.notices.as_ref().map(NoticeMonitor::status)
-    }
-
-    fn guard_of(&self, dsp: &str) -> Option<GuardId> {
-        let generation = self.generation();
-        let index = generation.dsp_ids().position(|known| known == dsp)?;
-        Some(generation.dsps[index].guard)
     }
 }
 

@@ -20,12 +20,8 @@ pub(super) fn expose(
 }
 
 fn expose_calls(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Result {
-    let dsps = || {
-        let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
-        ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
-    };
     let mut calls = page.counters("exchange_dsp_calls", "Calls to DSPs by outcome.")?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         for outcome in CallOutcome::ALL {
             let labels = [("dsp", id), ("outcome", outcome.label())];
             calls.sum(&labels, shards.iter().map(|dsp| &dsp.outcomes[outcome as usize]))?;
@@ -33,7 +29,7 @@ fn expose_calls(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Res
     }
     let mut responses =
         page.counters("exchange_dsp_responses", "Responses with a body, by content.")?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         for fate in ResponseFate::ALL {
             let labels = [("dsp", id), ("content", fate.label())];
             responses.sum(&labels, shards.iter().map(|dsp| &dsp.responses[fate as usize]))?;
@@ -41,12 +37,12 @@ fn expose_calls(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Res
     }
     let help = "Bids ignored because their response had more bids than the limit.";
     let mut surplus = page.counters("exchange_dsp_surplus_bids", help)?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         surplus.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.surplus_bids))?;
     }
     let help = "Requests for which a DSP was not asked, by reason.";
     let mut not_asked = page.counters("exchange_dsp_not_asked", help)?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         for reason in NotAsked::ALL {
             let labels = [("dsp", id), ("reason", reason.label())];
             not_asked.sum(&labels, shards.iter().map(|dsp| &dsp.not_asked[reason as usize]))?;
@@ -54,25 +50,25 @@ fn expose_calls(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Res
     }
     let help = "Calls repeated because the DSP had closed an idle connection.";
     let mut retries = page.counters("exchange_dsp_retries", help)?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         retries.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.retries))?;
     }
     let help = "Responses that arrived after their auction had closed; read and discarded.";
     let mut drained = page.counters("exchange_dsp_late_answers", help)?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         drained.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.drained))?;
     }
     let mut opened = page.counters("exchange_dsp_connections_opened", "Connections opened.")?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         opened.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.opened))?;
     }
     let mut open = page.gauges("exchange_dsp_connections", "Connections open.")?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         open.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.open))?;
     }
     let mut latency =
         page.histograms("exchange_dsp_latency_seconds", "Time from request to response, by DSP.")?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         latency.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.latency))?;
     }
     Ok(())
@@ -83,9 +79,9 @@ fn expose_guards(
     guards: &Guards,
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
-    let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
     let of = |(id, dsp): (_, &DspInForce)| Some((id, guards.status(dsp.guard)?));
-    let known: Vec<(&str, GuardStatus)> = ids.zip(&generation.dsps).filter_map(of).collect();
+    let dsps = generation.dsp_ids().zip(&generation.dsps);
+    let known: Vec<(&str, GuardStatus)> = dsps.filter_map(of).collect();
     let help = "State of a DSP's breaker: 0 closed, 1 throttled, 2 paused.";
     let mut states = page.gauges("exchange_dsp_breaker_state", help)?;
     for (id, status) in &known {

@@ -59,13 +59,9 @@ pub(super) fn expose(
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }
     expose_upstream(shards, page)?;
-    let dsps = || {
-        let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
-        ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
-    };
     let help = "Notices that bids request and that are not sent, by reason.";
     let mut unsent = page.counters("exchange_notices_unsent", help)?;
-    for (id, shards) in dsps() {
+    for (id, shards) in generation.dsp_metrics() {
         for why in NotSent::ALL {
             let counters = shards.iter().map(|dsp| &dsp.unsent[why as usize]);
             unsent.sum(&[("dsp", id), ("reason", why.label())], counters)?;
@@ -75,7 +71,7 @@ pub(super) fn expose(
         "Ads returned without our beacon, by reason. Only `insecure` ones are billed: at once.";
     let mut unmarked = page.counters("exchange_ads_unmarked", help)?;
     let direct = generation.direct.iter().map(|direct| (DIRECT_DSP, &direct.metrics));
-    for (id, shards) in dsps().chain(direct) {
+    for (id, shards) in generation.dsp_metrics().chain(direct) {
         for why in Unmarked::ALL {
             let counters = shards.iter().map(|dsp| &dsp.unmarked[why as usize]);
             unmarked.sum(&[("dsp", id), ("reason", why.label())], counters)?;
