@@ -78,7 +78,13 @@ impl Tracer {
     #[inline]
     pub fn sample(&self, id: u128, traceparent: Option<&[u8]>) -> Option<Trace> {
         let shared = self.0.as_ref()?;
-        shared.sample(id, traceparent)
+        let caller = traceparent.filter(|_| shared.callers).and_then(Parent::parse);
+        let queue = || Arc::clone(&shared.queue);
+        match caller {
+            Some(caller) if caller.is_sampled => Some(Trace::continued(queue(), id, caller)),
+            _ => is_sampled(id, shared.sample.load(Ordering::Relaxed))
+                .then(|| Trace::own(queue(), id)),
+        }
     }
 
     /// Changes the sampled share.
@@ -93,21 +99,6 @@ impl Tracer {
         if let Some(shared) = &self.0 {
             let queue = Arc::clone(&shared.queue);
             exposition.add(move |page| queue.expose(page));
-        }
-    }
-}
-
-impl TracerShared {
-    #[inline]
-    fn sample(&self, id: u128, traceparent: Option<&[u8]>) -> Option<Trace> {
-        let caller = traceparent.filter(|_| self.callers).and_then(Parent::parse);
-        let drawn = || is_sampled(id, self.sample.load(Ordering::Relaxed));
-        match caller {
-            Some(caller) if caller.is_sampled => {
-                Some(Trace::continued(Arc::clone(&self.queue), id, caller))
-            }
-            _ if drawn() => Some(Trace::own(Arc::clone(&self.queue), id)),
-            _ => None,
         }
     }
 }
