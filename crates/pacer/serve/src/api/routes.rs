@@ -132,7 +132,9 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         definitions::account,
         definitions::account_patch
     );
-    routes.extend([
+    // The collection comes first: its methods are listed in the order of its routes.
+    routes.insert(
+        0,
         route(
             Method::Get,
             "/v1/accounts",
@@ -140,6 +142,8 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
             listed(of("listAccounts", "Lists accounts."))
                 .json::<AccountPage>(200, "A page of accounts."),
         ),
+    );
+    routes.extend([
         route(
             Method::Get,
             "/v1/accounts/{id}/spend",
@@ -177,7 +181,8 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         definitions::campaign::<R>,
         definitions::campaign_patch::<R>
     );
-    routes.extend([
+    routes.insert(
+        0,
         route(
             Method::Get,
             "/v1/campaigns",
@@ -197,6 +202,8 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
                 )
                 .json::<CampaignPage>(200, "A page of campaigns."),
         ),
+    );
+    routes.extend([
         route(
             Method::Delete,
             "/v1/campaigns/{id}",
