@@ -30,7 +30,7 @@ pub struct SettlementRecord {
     pub key: LeaseKey,
     /// Paid from the lease. The part that exceeds the lease's remainder is late.
     pub settled: Nanos,
-    /// Paid late: see [`is_late_told`](super::LedgerSettings::is_late_told).
+    /// Paid late: see [`is_lateness_recorded`](super::LedgerSettings::is_lateness_recorded).
     pub late: Nanos,
     /// Paid above the reservation.
     pub over: Nanos,
