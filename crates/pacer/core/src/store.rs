@@ -412,7 +412,7 @@ pub trait LeaseStore {
     /// Sends a request.
     fn ask(&mut self, request: StoreRequest);
 
-    /// The next answer. None if there is none yet.
+    /// The next answer. None until one arrives.
     fn poll(&mut self) -> Option<StoreAnswer>;
 
     /// See [`StoreRequest::Begin`].

@@ -70,7 +70,7 @@ pub struct Claims<'a> {
     pub seat: Cow<'a, str>,
     /// The impression's id.
     pub imp_id: Cow<'a, str>,
-    /// The publisher's id. Empty if there is none.
+    /// The publisher's id; empty if unknown.
     pub publisher: Cow<'a, str>,
     /// What the DSP pays.
     pub paid: Cpm,

@@ -34,7 +34,7 @@ pub struct GenerationInForce<'g> {
     pub rates: &'g [(Currency, &'g str)],
     /// The configuration file, secrets masked.
     pub toml: &'g [u8],
-    /// Number of the campaigns and seat accounts; 0 if there are none.
+    /// Number of the catalogue of campaigns and seat accounts; 0 without a catalogue.
     pub campaigns: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct GenerationRecord {
     pub deals: HashMap<Box<str>, DealTerms>,
     /// The configuration file, secrets masked. None if it was too long.
     pub toml: Option<Vec<u8>>,
-    /// Number of the campaigns and seat accounts; 0 if there are none.
+    /// Number of the catalogue of campaigns and seat accounts; 0 without a catalogue.
     pub campaigns: u64,
 }
 

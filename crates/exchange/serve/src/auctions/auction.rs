@@ -241,7 +241,7 @@ impl AuctionRun<'_> {
         Ok(PreparedAuction { schedule, auction, chosen })
     }
 
-    /// An auction without calls; `prepared` is None if it failed before.
+    /// Records an auction without calls. `prepared` is None if its preparation failed.
     fn refused(
         &self,
         inbound: &ParsedRequest<'_>,

@@ -86,7 +86,8 @@ pub(super) struct NamedPublishers {
     pub(super) floors: Vec<FloorRule>,
 }
 
-/// `usual` is None if we fire no notices. If `is_local`, only this machine can send requests.
+/// `usual` is None without `[exchange.notices]`.
+/// If `is_local`, only this machine can send requests.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,
     usual: Option<NoticeMode>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Overrides by the API: old and new value by key, `null` if absent. None if there are none.
+/// Overrides by the API: old and new value by key, `null` if absent. None without overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileOverrides(Option<Box<Map<String, Value>>>);
 

@@ -324,7 +324,7 @@ impl Shortfalls {
         self.next = (self.next + 1) % SHORTFALLS_MAX;
     }
 
-    /// The highest bid and the median floor of the last hour. None if there are none.
+    /// The highest bid and the median floor of the last hour. None without bids.
     fn summary(&self, now: u32) -> Option<Shortfall> {
         let recent = self.latest.iter().filter(|(part, _)| part + HOUR_PARTS > now);
         let mut floors: Vec<Cpm> = recent.clone().map(|(_, shortfall)| shortfall.floor).collect();

@@ -270,7 +270,7 @@ impl ExpiryClass {
         used < self.lines_max as u64
     }
 
-    /// The first remembered number, or the next if there is none.
+    /// The first remembered number, or the next one if nothing is remembered.
     fn sequence_oldest(&self) -> u64 {
         self.buckets.front().map_or(self.sequences, |bucket| bucket.sequence_first)
     }

@@ -11,7 +11,7 @@ use crate::notices::token::TokenId;
 #[derive(Debug)]
 pub(crate) enum BeaconState {
     /// Its record is pending and `calls` wait for it, in order. None wait while the log fails,
-    /// though the record may still become durable. `job` is None if there is no notice.
+    /// though the record may still become durable. Without a notice, `job` is None.
     Accepting { job: Option<u64>, calls: Vec<u64> },
     /// Its record is durable; this notice is owed.
     Owed { job: u64 },

@@ -9,7 +9,7 @@ const PIXEL: &str = "<img src=\"https://x.example/n/t\" width=\"1\" height=\"1\"
                      style=\"position:absolute;border:0;opacity:0;pointer-events:none\"/>";
 const IMPRESSION: &str = "<Impression><![CDATA[https://x.example/n/t]]></Impression>";
 
-/// `marked` has `@` at the beacon's place. Without it there is none.
+/// `marked` has `@` at the beacon's place, if a beacon is expected.
 #[track_caller]
 fn check(format: MediaType, marked: &str, beacon: &str) {
     let markup = marked.replace('@', "");

@@ -110,7 +110,8 @@ impl Transport {
     /// Reads available bytes; 0 if the peer has closed its side.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there are none yet; others end the connection.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if no bytes have arrived. Other errors
+    /// end the connection.
     pub(in crate::fanout) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
         let TransportKind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
         loop {
