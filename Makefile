@@ -33,7 +33,7 @@ tools: ## Installs the tools that tests use besides the toolchain
 	scripts/tools
 
 unit: tools ## Unit, property, integration and simulation tests, with fixed seeds
-	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked
+	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked --no-fail-fast
 
 unit-changed: ## Unit tests of the packages that differ from main
 	scripts/unit-changed

@@ -1,7 +1,8 @@
 //! HTTP that is too large, too slow, too much or malformed: it is bounded, answered or closed, and
 //! the exchange serves others as before.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -63,6 +64,22 @@ fn bodies_have_a_cap() {
     check(&posted(&padded(BODY_MAX + 1)), 413);
     check(&chunked(&padded(BODY_MAX)), 200);
     check(&chunked(&padded(BODY_MAX + 1)), 413);
+}
+
+#[test]
+fn a_client_that_is_still_sending_reads_the_answer() {
+    const LARGE: usize = 1024 * 1024;
+    let dsp = Dsp::bidding("1.00");
+    let exchange = Running::with(&[&dsp]);
+    let mut stream = TcpStream::connect(exchange.address).expect("the exchange listens");
+    let head =
+        format!("POST /openrtb2/auction HTTP/1.1\r\nhost: x\r\ncontent-length: {LARGE}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("the exchange reads");
+    stream.peek(&mut [0]).expect("the answer, before the body");
+    stream.write_all(&vec![b' '; LARGE]).expect("the exchange reads on");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the answer, and then the end");
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
 }
 
 #[test]
@@ -297,7 +314,7 @@ fn callers_that_do_not_read_are_cut_off() {
         dsps: &[(dsp.address, "")],
         ..Setup::default()
     });
-    let mut deaf = std::net::TcpStream::connect(exchange.address).unwrap();
+    let mut deaf = TcpStream::connect(exchange.address).unwrap();
     let question = b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1000);
     // Blocks once both buffers are full, and fails once the exchange has closed.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -102,7 +102,7 @@ fn curl_is_answered() {
     assert!(body.contains(r#""id":"caller-1""#), "{body}");
     let form = curl(&exchange, &[], banner("").as_bytes()).expect("curl runs");
     assert_eq!(form.0, "415", "curl's default type");
-    // More than a pipe holds, announced with `expect: 100-continue`.
+    // It is refused while curl still sends it.
     let large = banner(&format!(r#","ext":"{}""#, "x".repeat(300 * 1024)));
     let too_large = curl(&exchange, &json, large.as_bytes()).expect("curl runs");
     assert_eq!(too_large.0, "413");
