@@ -3,51 +3,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A range of addresses: `10.0.0.0/8`, or a single address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    first: u128,
-    prefix: u8,
-    is_v6: bool,
-}
+use ipnet::IpNet;
 
-impl Network {
-    /// Parses `address/prefix` or `address`. None if it is invalid or has bits beyond the prefix.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let (first, is_v6, bits) = match address {
-            IpAddr::V4(v4) => (u128::from(v4.to_bits()), false, 32),
-            IpAddr::V6(v6) => (v6.to_bits(), true, 128),
-        };
-        let prefix = match prefix {
-            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                digits.parse().ok().filter(|prefix| *prefix <= bits)?
-            }
-            Some(_) => return None,
-            None => bits,
-        };
-        let network = Self { first, prefix, is_v6 };
-        (network.masked(first) == first).then_some(network)
-    }
-
-    /// Whether the range contains `address`.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let (bits, is_v6) = match address {
-            IpAddr::V4(v4) => (u128::from(v4.to_bits()), false),
-            IpAddr::V6(v6) => (v6.to_bits(), true),
-        };
-        is_v6 == self.is_v6 && self.masked(bits) == self.first
-    }
-
-    fn masked(&self, bits: u128) -> u128 {
-        let host_bits = if self.is_v6 { 128 - self.prefix } else { 32 - self.prefix };
-        let mask = u128::MAX.checked_shl(host_bits.into()).unwrap_or(0);
-        bits & mask
-    }
+/// Parses a range, `10.0.0.0/8`, or a single address. None if it is neither, or has bits beyond the
+/// prefix.
+pub fn parse_network(text: &str) -> Option<IpNet> {
+    let network = match text.parse::<IpAddr>() {
+        Ok(address) => address.into(),
+        Err(_) => text.parse::<IpNet>().ok()?,
+    };
+    (network.trunc() == network).then_some(network)
 }
 
 /// Whether an address is on the public internet, according to the special-purpose registries of RFC

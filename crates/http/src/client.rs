@@ -19,6 +19,7 @@ use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use ipnet::IpNet;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -27,7 +28,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
-use crate::address::{Network, is_public};
+use crate::address::is_public;
 use crate::dns::Resolve;
 
 /// Most bytes of an unwanted body to read, so that its connection can be reused.
@@ -42,7 +43,7 @@ pub enum AddressRule {
     /// All: the operator chose the host.
     Any,
     /// Public ones and these: somebody else chose the host.
-    PublicAnd(Vec<Network>),
+    PublicAnd(Vec<IpNet>),
 }
 
 impl AddressRule {
@@ -50,7 +51,7 @@ impl AddressRule {
         match self {
             Self::Any => true,
             Self::PublicAnd(networks) => {
-                is_public(address) || networks.iter().any(|network| network.contains(address))
+                is_public(address) || networks.iter().any(|network| network.contains(&address))
             }
         }
     }

@@ -86,8 +86,9 @@ fn what_is_public() {
 #[test]
 fn networks() {
     let check = |network: &str, address: &str, want: bool| {
-        let network = Network::parse(network).unwrap();
-        assert_eq!(network.contains(address.parse().unwrap()), want, "{network:?} {address}");
+        let parsed = parse_network(network).unwrap();
+        let address: IpAddr = address.parse().unwrap();
+        assert_eq!(parsed.contains(&address), want, "{network} {address}");
     };
     check("127.0.0.0/8", "127.9.9.9", true);
     check("127.0.0.0/8", "128.0.0.0", false);
@@ -100,6 +101,6 @@ fn networks() {
     check("::1", "::1", true);
     check("::/0", "::ffff:127.0.0.1", true);
     for bad in ["", "127.0.0.1/8", "127.0.0.0/33", "127.0.0.0/", "127.0.0.0/+8", "::/129", "a/8"] {
-        assert_eq!(Network::parse(bad), None, "{bad}");
+        assert_eq!(parse_network(bad), None, "{bad}");
     }
 }

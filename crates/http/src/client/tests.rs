@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
 use super::*;
+use crate::address::parse_network;
 use crate::dns::Resolved;
 use crate::server::{HeadLimits, HttpHandler, serve_http2};
 use crate::tls::client_config;
@@ -72,7 +73,7 @@ fn options() -> ClientOptions {
         idle_timeout: Duration::from_secs(20),
         idle_per_host_max: 4,
         connections_max: 100,
-        addresses: AddressRule::PublicAnd(vec![Network::parse("127.0.0.0/8").unwrap()]),
+        addresses: AddressRule::PublicAnd(vec![parse_network("127.0.0.0/8").unwrap()]),
         tls: Arc::new(client_config(Some(&[]))),
     }
 }

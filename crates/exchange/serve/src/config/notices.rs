@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use exchange_core::delivery::DeliveryPolicy;
 use exchange_core::{BeaconBase, Lifetimes, NoticeMode};
-use http_kit::address::Network;
+use http_kit::address::parse_network;
 use http_kit::client::AddressRule;
+use ipnet::IpNet;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 
 use super::tls::read_authorities;
@@ -32,7 +33,7 @@ pub struct NoticesConfig {
     pub markup_timeout: Duration,
     pub markup_bytes_max: usize,
     /// Proxies whose `x-forwarded-for` is trusted.
-    pub proxies_trusted: Vec<Network>,
+    pub proxies_trusted: Vec<IpNet>,
     /// Beacon URLs of other nodes, by number.
     pub nodes: HashMap<u32, BeaconBase>,
     /// Most connections from one shard to one node.
@@ -46,7 +47,7 @@ pub struct CallLimits {
     pub connections_max: usize,
     pub idle_timeout: Duration,
     /// Networks that may be called although they are not public.
-    pub networks_allowed: Vec<Network>,
+    pub networks_allowed: Vec<IpNet>,
 }
 
 impl CallLimits {
@@ -251,7 +252,7 @@ fn read_policy(s: &mut Section<'_>) -> DeliveryPolicy {
     }
 }
 
-fn network(text: &str) -> Result<Network, String> {
+fn network(text: &str) -> Result<IpNet, String> {
     let remedy = "must be an address or a range, for example \"10.0.0.0/8\"";
-    Network::parse(text).ok_or_else(|| remedy.to_owned())
+    parse_network(text).ok_or_else(|| remedy.to_owned())
 }

@@ -186,8 +186,8 @@ impl BeaconCall<'_> {
     }
 
     /// The caller's address. Behind trusted proxies: the nearest hop that is not one of them.
-    fn device(&self, trusted: &[http_kit::address::Network]) -> IpAddr {
-        let is_trusted = |ip: &IpAddr| trusted.iter().any(|network| network.contains(*ip));
+    fn device(&self, trusted: &[ipnet::IpNet]) -> IpAddr {
+        let is_trusted = |ip: &IpAddr| trusted.iter().any(|network| network.contains(ip));
         let mut device = self.peer;
         let lines = self.headers.get_all("x-forwarded-for").iter();
         let hops: Vec<&str> =

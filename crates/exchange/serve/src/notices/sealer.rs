@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use exchange_core::{BeaconBase, KeyRing, Lifetimes};
-use http_kit::address::Network;
+use ipnet::IpNet;
 
 use crate::config::{ExchangeConfig, RecordConfig, parse_key};
 
@@ -26,7 +26,7 @@ pub struct Sealer {
     pub lifetimes: Lifetimes,
     pub markup_timeout: Duration,
     pub markup_bytes_max: usize,
-    pub proxies_trusted: Vec<Network>,
+    pub proxies_trusted: Vec<IpNet>,
 }
 
 impl std::fmt::Debug for Sealer {

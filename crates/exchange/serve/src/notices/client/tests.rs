@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use http_kit::address::Network;
+use http_kit::address::parse_network;
 use http_kit::dns::Resolved;
 use http_kit::tls::client_config;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -67,7 +67,7 @@ fn client(connections_max: usize, hosts_max: usize) -> Rc<NoticeClient> {
         timeout: Duration::from_secs(20),
         connections_max,
         idle_timeout: Duration::from_secs(20),
-        networks_allowed: vec![Network::parse("127.0.0.0/8").unwrap()],
+        networks_allowed: vec![parse_network("127.0.0.0/8").unwrap()],
     };
     let tls = Arc::new(client_config(Some(&[])));
     let client = NoticeClient::new(&limits, limits.public(), Arc::new(Here), tls);
