@@ -63,13 +63,11 @@ impl Services {
             let is_free = |kind: &ServiceKind| {
                 let used = kind.needs.iter().chain(kind.uses);
                 let mut others = waiting.iter().filter(|other| other.name != kind.name);
-                !used.into_iter().any(|port| others.any(|other| other.offers.contains(port)))
+                !others.any(|other| used.clone().any(|port| other.offers.contains(port)))
             };
             let free = waiting.iter().position(is_free);
-            ordered.push(
-                waiting
-                    .remove(free.expect("services of a binary do not use each other in a circle")),
-            );
+            let free = free.expect("services of a binary do not use each other in a circle");
+            ordered.push(waiting.remove(free));
         }
         Ok(ordered)
     }

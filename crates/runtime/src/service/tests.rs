@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use super::{
-    Port, RunningService, Service, ServiceError, Services, Shell, ShellConfig, ShellError,
+    Port, Ports, RunningService, Service, ServiceError, Services, Shell, ShellConfig, ShellError,
     ShellOptions, Startup,
 };
 use crate::config::{Section, parse_loaded};
@@ -243,80 +243,61 @@ fn http_2_is_spoken_where_client_and_service_agree_on_it() {
 }
 
 const NUMBER: Port<u32> = Port::new("number");
+const TEXT: Port<&str> = Port::new("text");
 
-/// Needs the port.
-struct Needs;
-/// Uses the port if it is offered.
-struct Uses;
-/// Offers the port.
-struct Offers;
+/// A service without keys, the ports that it names, and what its start does with them.
+macro_rules! service {
+    ($service:ident, $name:literal, [$($list:ident: $port:ident),*], $start:expr) => {
+        struct $service;
 
-impl RunningService for Needs {}
-impl RunningService for Uses {}
-impl RunningService for Offers {}
+        impl RunningService for $service {}
 
-impl Service for Needs {
-    const NAME: &'static str = "needs";
-    const NEEDS: &'static [&'static str] = &[NUMBER.name()];
-    type Config = ();
+        impl Service for $service {
+            const NAME: &'static str = $name;
+            $(const $list: &'static [&'static str] = &[$port.name()];)*
+            type Config = ();
 
-    fn read(s: &mut Section<'_>) -> Option<()> {
-        s.table(Self::NAME, "A table.", |_| ())
-    }
+            fn read(s: &mut Section<'_>) -> Option<()> {
+                s.table(Self::NAME, "A table.", |_| ())
+            }
 
-    fn start((): (), startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
-        assert_eq!(startup.ports.take(&NUMBER), Some(7), "it is offered before");
-        Ok(Arc::new(Self))
-    }
+            fn start((): (), startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
+                let start: fn(&mut Ports) = $start;
+                start(startup.ports);
+                Ok(Arc::new(Self))
+            }
+        }
+    };
 }
 
-impl Service for Uses {
-    const NAME: &'static str = "uses";
-    const USES: &'static [&'static str] = &[NUMBER.name()];
-    type Config = ();
-
-    fn read(s: &mut Section<'_>) -> Option<()> {
-        s.table(Self::NAME, "A table.", |_| ())
-    }
-
-    fn start((): (), startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
-        assert_eq!(startup.ports.take(&NUMBER), None, "nobody offers it");
-        Ok(Arc::new(Self))
-    }
-}
-
-impl Service for Offers {
-    const NAME: &'static str = "offers";
-    const OFFERS: &'static [&'static str] = &[NUMBER.name()];
-    type Config = ();
-
-    fn read(s: &mut Section<'_>) -> Option<()> {
-        s.table(Self::NAME, "A table.", |_| ())
-    }
-
-    fn start((): (), startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
-        startup.ports.offer(&NUMBER, 7);
-        Ok(Arc::new(Self))
-    }
-}
+service!(Needs, "needs", [NEEDS: NUMBER], |ports| assert_eq!(ports.take(&NUMBER), Some(7)));
+service!(Uses, "uses", [USES: NUMBER], |ports| assert_eq!(ports.take(&NUMBER), None));
+service!(NeedsAndUses, "both", [NEEDS: NUMBER, USES: TEXT], |ports| {
+    assert_eq!((ports.take(&NUMBER), ports.take(&TEXT)), (Some(7), Some("seven")));
+});
+service!(Offers, "offers", [OFFERS: NUMBER], |ports| ports.offer(&NUMBER, 7));
+service!(OffersText, "offers-text", [OFFERS: TEXT], |ports| ports.offer(&TEXT, "seven"));
 
 #[test]
 fn services_start_behind_those_whose_ports_they_use() {
-    let services = Services::default().with::<Needs>().with::<Uses>().with::<Offers>();
+    let services = Services::default().with::<Needs>().with::<Uses>().with::<NeedsAndUses>();
+    let services = services.with::<Offers>().with::<OffersText>();
     let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
     let check = |sections: &str| {
         let (shell, shutdown) = start(&services, &format!("{admin}{sections}"), Vec::new())?;
         shutdown.begin();
         shell.join()
     };
-    check("[needs]\n[offers]\n").expect("in whichever order they stand");
+    check("[needs]\n[offers]\n").expect("in any order of the sections");
+    check("[both]\n[offers]\n[offers-text]\n").expect("after every service whose ports it uses");
     check("[uses]\n").expect("it does without");
     let refused = check("[needs]\n").expect_err("nobody offers it").to_string();
     assert_eq!(refused, "[needs] needs number: add [offers]");
     let refused = check("").expect_err("there is nothing to run").to_string();
     assert_eq!(
         refused,
-        "the configuration switches no service on: add one of [needs], [uses], [offers]"
+        "the configuration switches no service on: add one of [needs], [uses], [both], [offers], \
+         [offers-text]"
     );
 }
 
