@@ -1,5 +1,6 @@
 //! A small service as in "Add a service" of `docs/ARCHITECTURE.md`: it echoes over HTTP and TCP.
 
+mod client;
 mod echo;
 
 use std::io::{Read as _, Write as _};
@@ -236,8 +237,8 @@ fn a_request_under_way_ends_in_the_drain() {
 
 #[test]
 fn http_2_is_spoken_where_client_and_service_agree_on_it() {
-    let (certificate, rig) = echo::with_tls(|keys| Rig::start(&keys));
-    let (status, body) = echo::post_http2(rig.http, &certificate, "over two");
+    let (certificate, rig) = client::with_tls(|keys| Rig::start(&keys));
+    let (status, body) = client::post_http2(rig.http, &certificate, "over two");
     assert_eq!((status, body.as_str()), (200, "over two"));
     rig.stop();
 }
