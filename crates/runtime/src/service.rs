@@ -65,8 +65,9 @@ pub trait Service: RunningService + Sized {
     /// Ports that it cannot start without.
     const NEEDS: &'static [&'static str] = &[];
 
-    /// Configuration tables that it reads only at startup.
-    const FIXED_TABLES: &'static [&'static str] = &[];
+    /// Configuration tables whose changes need a restart. Those that [`Self::reload`] applies must
+    /// not be listed.
+    const FIXED_TABLES: &'static [&'static str] = &[Self::NAME];
 
     /// Its section, parsed.
     type Config: Send + 'static;
@@ -95,8 +96,8 @@ pub trait Service: RunningService + Sized {
     /// Why the process must not start.
     fn start(config: Self::Config, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError>;
 
-    /// Applies another configuration. None if the file no longer has its section. A service that
-    /// applies no changes lists its tables in [`Self::FIXED_TABLES`].
+    /// Applies changes of the configuration, except for [`Self::FIXED_TABLES`]. `config` is None if
+    /// the file no longer has its section.
     ///
     /// # Errors
     /// Why nothing changed.

@@ -32,6 +32,7 @@ impl Service for Exchange {
     const NAME: &'static str = "exchange";
     /// Budgets come from the ledger.
     const USES: &'static [&'static str] = &["ledger"];
+    const FIXED_TABLES: &'static [&'static str] = &[];
 
     type Config = ExchangeConfig;
 

@@ -135,7 +135,6 @@ impl Drop for LogFeed {
 impl<R: CampaignRules> Service for PacerService<R> {
     const NAME: &'static str = "budgets";
     const OFFERS: &'static [&'static str] = &[LEDGER];
-    const FIXED_TABLES: &'static [&'static str] = &["budgets"];
 
     type Config = BudgetsConfig;
 

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::{
     Port, Ports, RunningService, Service, ServiceError, Services, Shell, ShellConfig, ShellError,
-    ShellOptions, Startup,
+    ShellFile, ShellOptions, Startup,
 };
-use crate::config::{Section, parse_loaded};
+use crate::config::{Loaded, Section, load_tracked, parse, parse_loaded};
 use crate::control::Control;
 use crate::listen::listen;
+use crate::logging::{self, LoggingOptions};
 use crate::shutdown::Shutdown;
 use echo::Echo;
 
@@ -47,10 +48,19 @@ fn start(
 ) -> Result<(Shell, Shutdown), ShellError> {
     let read = |s: &mut Section<'_>| ShellConfig::read(services, s);
     let loaded = parse_loaded("test.toml", text, read).expect("a sound configuration");
+    start_loaded(services, loaded, None, listeners)
+}
+
+fn start_loaded(
+    services: &Services,
+    loaded: Loaded<ShellConfig>,
+    file: Option<ShellFile<'_>>,
+    listeners: Vec<TcpListener>,
+) -> Result<(Shell, Shutdown), ShellError> {
     let shutdown = Shutdown::new(PATIENCE);
     let options = ShellOptions {
         effective: loaded.effective,
-        file: None,
+        file,
         folder: Path::new(""),
         listeners,
         shutdown: shutdown.clone(),
@@ -241,6 +251,36 @@ fn http_2_is_spoken_where_client_and_service_agree_on_it() {
     let (status, body) = client::post_http2(rig.http, &certificate, "over two");
     assert_eq!((status, body.as_str()), (200, "over two"));
     rig.stop();
+}
+
+/// A service that does not implement `reload` applies no change, and the API says so.
+#[test]
+fn a_changed_key_needs_a_restart_unless_the_service_reloads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("echo.toml");
+    let ((http_listener, http), (tcp_listener, tcp)) = (open(), open());
+    let write = |idle_timeout: &str| {
+        let text = format!(
+            "[runtime]\nshards = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+             [echo]\nhttp = \"{http}\"\ntcp = \"{tcp}\"\nidle_timeout = \"{idle_timeout}\"\n"
+        );
+        std::fs::write(&path, text).expect("a file");
+    };
+    write("1s");
+    let read = |s: &mut Section<'_>| ShellConfig::read(&services(), s);
+    let (loaded, sources) = load_tracked(&path, read);
+    let loaded = loaded.expect("a sound configuration");
+    let silent = parse("log.toml", "filter = \"off\"", LoggingOptions::read).expect("a filter");
+    let logging = logging::start(silent).expect("no other test starts it");
+    let file = ShellFile { path: &path, sources, digest: loaded.digest, read, logging };
+    let listeners = vec![http_listener, tcp_listener];
+    let (shell, shutdown) =
+        start_loaded(&services(), loaded, Some(file), listeners).expect("it starts");
+    write("2s");
+    let answer = ask(shell.admin_address(), "POST /v1/reload HTTP/1.1", "");
+    assert!(answer.contains("\"needs_restart\":[\"echo.idle_timeout\"]"), "{answer}");
+    shutdown.begin();
+    shell.join().expect("it ends well");
 }
 
 const NUMBER: Port<u32> = Port::new("number");
