@@ -47,11 +47,11 @@ pub use openapi::openapi;
 pub use options::AdminOptions;
 pub use pages::Pages;
 pub use readiness::Readiness;
-pub use reply::{ErrorCode, ErrorField, Reply};
+pub use reply::{ErrorCode, ErrorField, Reply, ReplyResult};
 pub use rfc3339::rfc3339;
 pub use route::operation::{Operation, SchemaOf};
 pub use route::{Api, ApiCall, Method, Route};
-pub use server::VITALS_CONNECTIONS;
+pub use server::HEALTH_CONNECTIONS;
 
 /// The running admin listener. It continues through a drain until it is stopped.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::reply::{ErrorCode, Reply};
+use super::reply::{ErrorCode, Reply, ReplyResult};
 use super::rfc3339::rfc3339;
 use super::route::operation::Operation;
 use super::route::{Api, Method, Route};
@@ -89,7 +89,7 @@ fn routes() -> Vec<Route<Box<dyn Configuration>>> {
         Route {
             method: Method::Get,
             path: "/v1/config",
-            answer: |configuration, _| show(configuration.in_force()),
+            answer: |configuration, _| Ok(show(configuration.in_force())),
             operation: Operation::new(TAG, "config", "The configuration in force, secrets masked.")
                 .json::<ConfigurationView>(200, "The configuration in force."),
         },
@@ -200,17 +200,19 @@ fn show(in_force: ConfigurationInForce) -> Reply {
     Reply::json(&ConfigurationView { generation, loaded_at, file, needs_restart, configuration })
 }
 
-fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
+fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> ReplyResult {
     let ReloadSummary { generation, differences, needs_restart, campaigns } = match outcome {
         Ok(summary) => summary,
-        Err(ReloadError::Unavailable(why)) => return Reply::error(ErrorCode::Unavailable, &why),
+        Err(ReloadError::Unavailable(why)) => {
+            return Err(Reply::error(ErrorCode::Unavailable, &why));
+        }
         Err(ReloadError::Invalid(problems)) => {
             let (count, file) = (problems.count(), problems.file());
             let found = counted(count);
             let message = format!("{found} in {file}; the old configuration stays in force");
             let problems = problems.iter().cloned().collect();
             let members = InvalidConfiguration { count, problems };
-            return Reply::error_with(ErrorCode::InvalidConfiguration, &message, members);
+            return Err(Reply::error_with(ErrorCode::InvalidConfiguration, &message, members));
         }
     };
     let taken = ReloadChanges { generation, differences, needs_restart };
@@ -228,16 +230,16 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
             );
             let problems = InvalidConfiguration { count, problems };
             let members = InvalidCampaignFiles { problems, taken };
-            return Reply::error_with(ErrorCode::InvalidCampaignFiles, &message, members);
+            return Err(Reply::error_with(ErrorCode::InvalidCampaignFiles, &message, members));
         }
         Some(CampaignFiles::Unavailable(why)) => {
             let message = format!(
                 "the configuration is in force; the files of accounts and campaigns are not: {why}"
             );
-            return Reply::error(ErrorCode::Unavailable, &message);
+            return Err(Reply::error(ErrorCode::Unavailable, &message));
         }
     };
-    Reply::json(&ReloadView { taken, campaigns })
+    Ok(Reply::json(&ReloadView { taken, campaigns }))
 }
 
 fn counted(count: usize) -> String {

@@ -29,18 +29,18 @@ pub struct Pages {
 
 /// The state behind health and metrics.
 #[derive(Debug)]
-pub struct Vitals {
+struct ProcessHealth {
     exposition: Exposition,
     readiness: Readiness,
     shutdown: Shutdown,
 }
 
-fn vitals() -> Vec<Route<Vitals>> {
+fn health_routes() -> Vec<Route<ProcessHealth>> {
     vec![
         Route {
             method: Method::Get,
             path: "/health/live",
-            answer: |_, _| ok("live"),
+            answer: |_, _| Ok(ok("live")),
             operation: Operation::new("health", "live", "Whether the process answers.").text(
                 200,
                 TEXT,
@@ -50,7 +50,7 @@ fn vitals() -> Vec<Route<Vitals>> {
         Route {
             method: Method::Get,
             path: "/health/ready",
-            answer: |vitals, _| vitals.ready(),
+            answer: |health, _| Ok(health.ready()),
             operation: Operation::new("health", "ready", "Whether the process may be sent traffic.")
                 .text(
                     200,
@@ -64,7 +64,7 @@ fn vitals() -> Vec<Route<Vitals>> {
         Route {
             method: Method::Get,
             path: "/metrics",
-            answer: |vitals, call| vitals.metrics(call),
+            answer: |health, call| Ok(health.metrics(call)),
             operation: Operation::new("metrics", "metrics", "All metrics, for Prometheus.")
                 .text(200, ExpositionFormat::PrometheusText.media_type(), "Prometheus text,")
                 .text(200, ExpositionFormat::OpenMetrics.media_type(), "or OpenMetrics where `accept` prefers it."),
@@ -76,7 +76,7 @@ fn document() -> Vec<Route<Arc<OnceLock<Value>>>> {
     vec![Route {
         method: Method::Get,
         path: "/v1/openapi.json",
-        answer: |document, _| Reply::json(&document.get()),
+        answer: |document, _| Ok(Reply::json(&document.get())),
         operation: Operation::new("document", "openapi", "This document.")
             .json::<Map<String, Value>>(200, "This document."),
     }]
@@ -86,16 +86,16 @@ impl Pages {
     /// All APIs: health and metrics first, the document of all of them last.
     pub(super) fn into_apis(self) -> Vec<Api> {
         let Self { exposition, readiness, shutdown, apis } = self;
-        let vitals = Api::new(Vitals { exposition, readiness, shutdown }, vitals());
+        let health = Api::new(ProcessHealth { exposition, readiness, shutdown }, health_routes());
         let written = Arc::new(OnceLock::new());
         let document = Api::new(Arc::clone(&written), document());
-        let apis: Vec<Api> = [vitals].into_iter().chain(apis).chain([document]).collect();
+        let apis: Vec<Api> = [health].into_iter().chain(apis).chain([document]).collect();
         written.get_or_init(|| openapi(&apis));
         apis
     }
 }
 
-impl Vitals {
+impl ProcessHealth {
     fn ready(&self) -> Reply {
         if self.shutdown.is_started() {
             return Reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining");

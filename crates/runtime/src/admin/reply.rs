@@ -130,6 +130,9 @@ pub struct Reply {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// A response; the error is a response too, a refusal.
+pub type ReplyResult = Result<Reply, Reply>;
+
 /// JSON, members sorted by name.
 fn line(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).expect("the names of members are text");

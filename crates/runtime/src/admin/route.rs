@@ -10,7 +10,7 @@ use hyper::HeaderMap;
 use hyper::body::Bytes;
 
 use super::allowance::ChangeAllowance;
-use super::reply::{ErrorCode, ErrorField, Reply};
+use super::reply::{ErrorCode, ErrorField, Reply, ReplyResult};
 use operation::Operation;
 
 /// Largest body, unless a part of the API allows more: 64 KiB.
@@ -63,7 +63,7 @@ pub struct Route<S> {
     /// The resource's path; a segment in braces matches any text, as in `/v1/dsps/{id}`.
     pub path: &'static str,
     /// Answers with the state of its part of the API. It may block; a panic is answered with 500.
-    pub answer: fn(&S, &ApiCall) -> Reply,
+    pub answer: fn(&S, &ApiCall) -> ReplyResult,
     /// Its description in the API's document.
     pub operation: Operation,
 }
@@ -143,7 +143,7 @@ impl ApiCall {
 struct RouteHandler {
     method: Method,
     path: &'static str,
-    answer: Box<dyn Fn(&ApiCall) -> Reply + Send + Sync>,
+    answer: Box<dyn Fn(&ApiCall) -> ReplyResult + Send + Sync>,
     operation: Operation,
 }
 
@@ -168,13 +168,15 @@ impl Api {
     /// An API that answers all `routes` with the error that their service is not configured.
     pub fn unconfigured<S>(routes: Vec<Route<S>>, message: &'static str) -> Self {
         Self::answering(routes, |_| {
-            Box::new(move |_| Reply::error(ErrorCode::NotConfigured, message))
+            Box::new(move |_| Err(Reply::error(ErrorCode::NotConfigured, message)))
         })
     }
 
     fn answering<S>(
         routes: Vec<Route<S>>,
-        by: impl Fn(fn(&S, &ApiCall) -> Reply) -> Box<dyn Fn(&ApiCall) -> Reply + Send + Sync>,
+        by: impl Fn(
+            fn(&S, &ApiCall) -> ReplyResult,
+        ) -> Box<dyn Fn(&ApiCall) -> ReplyResult + Send + Sync>,
     ) -> Self {
         let handler = |Route { method, path, answer, operation }| {
             let answer = by(answer);
@@ -208,13 +210,14 @@ impl Api {
         self.handlers.iter().map(|it| (it.method, it.path, &it.operation))
     }
 
-    pub(super) fn answer(&self, index: usize, call: &ApiCall) -> Reply {
+    pub(super) fn answer(&self, index: usize, call: &ApiCall) -> ReplyResult {
         let handler = &self.handlers[index];
-        let is_change = handler.method != Method::Get;
-        match self.changes.as_ref().filter(|_| is_change).map(ChangeAllowance::take) {
-            Some(Err(too_often)) => too_often,
-            Some(Ok(())) | None => (handler.answer)(call),
+        if let Some(changes) = &self.changes
+            && handler.method != Method::Get
+        {
+            changes.take()?;
         }
+        (handler.answer)(call)
     }
 }
 

@@ -23,7 +23,7 @@ use super::host::names_listener;
 use super::openapi::is_open;
 use super::options::AdminOptions;
 use super::pages::Pages;
-use super::reply::{ErrorCode, Reply};
+use super::reply::{ErrorCode, Reply, ReplyResult};
 use super::route::{Api, find};
 use crate::config::Secret;
 use crate::control::BLOCKING_MAX;
@@ -42,17 +42,17 @@ const HEADS: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 100 };
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Service routes that run at once: they may wait for the ledger, a file or a reload.
+/// Most service routes that run concurrently; each may wait for the ledger, a file or a reload.
 const ANSWERING_MAX: usize = 4;
 
 const _: () = assert!(ANSWERING_MAX < BLOCKING_MAX, "a thread is left for health and metrics");
 
 /// Connections beyond `connections_max` for health and metrics alone, accepted while all others
 /// have requests under way: a liveness probe must not fail because operators are busy.
-pub const VITALS_CONNECTIONS: usize = 8;
+pub const HEALTH_CONNECTIONS: usize = 8;
 
 /// Index of health and metrics among the APIs.
-const VITALS: usize = 0;
+const HEALTH: usize = 0;
 
 pub(super) struct Server {
     apis: Vec<Arc<Api>>,
@@ -61,7 +61,7 @@ pub(super) struct Server {
     timeouts: ConnectionTimeouts,
     connections: ConnectionTable,
     /// For health and metrics alone.
-    vitals: ConnectionTable,
+    health: ConnectionTable,
     /// Threads for all other routes.
     answering: Arc<Semaphore>,
 }
@@ -69,7 +69,7 @@ pub(super) struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
-    Vitals,
+    Health,
 }
 
 impl Server {
@@ -80,7 +80,7 @@ impl Server {
             hosts: options.hosts.clone(),
             timeouts: options.timeouts,
             connections: table(options.connections_max),
-            vitals: table(VITALS_CONNECTIONS),
+            health: table(HEALTH_CONNECTIONS),
             answering: Arc::new(Semaphore::new(ANSWERING_MAX)),
         }
     }
@@ -112,7 +112,7 @@ impl Server {
     fn enter(&self, peer: SocketAddr) -> Option<(Activity, Scope)> {
         let of_all = self.connections.enter(peer.ip()).map(|place| (place, Scope::All));
         let entered =
-            of_all.or_else(|| self.vitals.enter(peer.ip()).map(|place| (place, Scope::Vitals)));
+            of_all.or_else(|| self.health.enter(peer.ip()).map(|place| (place, Scope::Health)));
         entered.map(|(place, scope)| (Activity::new(place), scope))
     }
 
@@ -132,55 +132,50 @@ impl Server {
         }
     }
 
-    /// Refusals come in the order of [`ErrorCode`], after that of a malformed head.
-    async fn answer(&self, request: Request<Incoming>, scope: Scope) -> Reply {
+    /// The first check that fails decides.
+    async fn answer(&self, request: Request<Incoming>, scope: Scope) -> ReplyResult {
         let (mut head, body) = request.into_parts();
-        if let Err(malformed) = check_head(&head) {
-            return Reply::error(ErrorCode::BadRequest, &malformed.to_string()).and_close();
-        }
+        check_head(&head).map_err(|malformed| {
+            Reply::error(ErrorCode::BadRequest, &malformed.to_string()).and_close()
+        })?;
         let path = head.uri.path();
         if !is_open(path) && !names_listener(&head, &self.hosts) {
             let message = "name the listener by its address, as localhost, or as one of \
                            `admin.hosts`";
-            return Reply::error(ErrorCode::MisdirectedRequest, message);
+            return Err(Reply::error(ErrorCode::MisdirectedRequest, message));
         }
         if !is_open(path) && !self.is_authorized(&head.headers) {
             let message = "send the configuration's `admin.token` as authorization: Bearer TOKEN";
-            return Reply::error(ErrorCode::Unauthorized, message);
+            return Err(Reply::error(ErrorCode::Unauthorized, message));
         }
-        let found = match find(self.apis.iter().map(Arc::as_ref), &head.method, path) {
-            Ok(found) => found,
-            Err(refusal) => return refusal,
-        };
+        let found = find(self.apis.iter().map(Arc::as_ref), &head.method, path)?;
         // Browsers send `Origin` with every change that a page requests, even on its own site.
         let changes = !matches!(head.method, Method::GET | Method::HEAD);
         if changes && head.headers.contains_key(ORIGIN) {
             let message = "requests with an `origin` header come from web pages and may not change \
                            anything";
-            return Reply::error(ErrorCode::CrossOrigin, message);
+            return Err(Reply::error(ErrorCode::CrossOrigin, message));
         }
-        if scope == Scope::Vitals && found.api != VITALS {
+        if scope == Scope::Health && found.api != HEALTH {
             let message = "all of `admin.connections_max` connections have requests under way";
-            return Reply::error(ErrorCode::Unavailable, message).and_close();
+            return Err(Reply::error(ErrorCode::Unavailable, message).and_close());
         }
         let api = Arc::clone(&self.apis[found.api]);
         // Routes need not know the secret.
         head.headers.remove(AUTHORIZATION);
         let query = head.uri.query().unwrap_or_default();
-        if found.api == VITALS {
+        if found.api == HEALTH {
             // Health needs no token: a body that never arrives must not occupy its connection.
             let call = found.call.with_request(query, head.headers, Bytes::new());
-            let reply = answer(move || api.answer(found.route, &call)).await;
-            return if body.is_end_stream() { reply } else { reply.and_close() };
+            let answered = run_blocking(move || api.answer(found.route, &call)).await;
+            let (Ok(reply) | Err(reply)) = answered;
+            return Ok(if body.is_end_stream() { reply } else { reply.and_close() });
         }
-        let body = match collected(body, api.body_bytes_max()).await {
-            Ok(body) => body,
-            Err(refusal) => return refusal,
-        };
+        let body = read_body(body, api.body_bytes_max()).await?;
         let call = found.call.with_request(query, head.headers, body);
         let answering = Arc::clone(&self.answering).acquire_owned().await;
         let permit = answering.expect("it is never closed");
-        answer(move || {
+        run_blocking(move || {
             // Held until the route returns, even if the client has left.
             let _permit = permit;
             api.answer(found.route, &call)
@@ -206,15 +201,15 @@ fn table(connections_max: usize) -> ConnectionTable {
     ConnectionTable::new(limits)
 }
 
-async fn answer(by: impl FnOnce() -> Reply + Send + 'static) -> Reply {
-    tokio::task::spawn_blocking(by).await.unwrap_or_else(|panic| {
+async fn run_blocking(route: impl FnOnce() -> ReplyResult + Send + 'static) -> ReplyResult {
+    tokio::task::spawn_blocking(route).await.unwrap_or_else(|panic| {
         error!(%panic, "an admin request's answer panicked");
-        Reply::error(ErrorCode::Defect, "this is a defect of ours; the log says more")
+        Err(Reply::error(ErrorCode::Defect, "this is a defect of ours; the log says more"))
     })
 }
 
 /// Reads a body to its end, even an unwanted one, so that the connection stays usable.
-async fn collected(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
+async fn read_body(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
     let limits = BodyLimits { bytes_max, timeout: BODY_TIMEOUT };
     read_encoded(body, limits).await.map_err(|error| {
         debug!(%error, "the body of an admin request is not read");
@@ -237,6 +232,7 @@ impl HttpHandler for OperatorConnection {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let _request = self.activity.request();
-        self.server.answer(request, self.scope).await.into_response()
+        let (Ok(reply) | Err(reply)) = self.server.answer(request, self.scope).await;
+        reply.into_response()
     }
 }

@@ -104,33 +104,30 @@ impl Fixture {
 
 /// A service's API: it shows the request, and one route panics.
 fn api() -> Api {
-    let route = |method, path, answer: fn(&&str, &ApiCall) -> Reply| {
+    let route = |method, path, answer: fn(&&str, &ApiCall) -> ReplyResult| {
         let operation = Operation::new("things", path, "A thing.").nothing("Done.");
         Route { method, path, answer, operation }
     };
-    let shown = |state: &&str, call: &ApiCall| Reply::json(&json!([state, call.parameter("id")]));
+    let shown =
+        |state: &&str, call: &ApiCall| Ok(Reply::json(&json!([state, call.parameter("id")])));
     let routes = vec![
         route(Method::Get, "/v1/things/{id}", shown),
-        route(Method::Put, "/v1/things/{id}", |_, _| Reply::nothing()),
+        route(Method::Put, "/v1/things/{id}", |_, _| Ok(Reply::nothing())),
         route(Method::Get, "/v1/panic", |_, _| panic!("a defect")),
         route(Method::Patch, "/v1/echo", |_, call| echoed(call)),
     ];
     Api::new("state", routes)
 }
 
-fn echoed(call: &ApiCall) -> Reply {
-    let queried = match call.query("a b") {
-        Ok(queried) => queried,
-        Err(refusal) => return refusal,
-    };
+fn echoed(call: &ApiCall) -> ReplyResult {
     let echo = json!({
-        "query": queried,
+        "query": call.query("a b")?,
         "names": call.query_names().collect::<Vec<_>>(),
         "header": call.header("if-match").unwrap_or_default(),
         "authorization": call.header("authorization").unwrap_or_default(),
         "body": String::from_utf8_lossy(call.body()),
     });
-    Reply::json(&echo).created("/v1/echo/1").with_version(7)
+    Ok(Reply::json(&echo).created("/v1/echo/1").with_version(7))
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn a_part_of_the_api_has_a_limit_of_its_own() {
     let routes = vec![Route {
         method: Method::Put,
         path: "/v1/large",
-        answer: |(), call| Reply::json(&call.body().len()),
+        answer: |(), call| Ok(Reply::json(&call.body().len())),
         operation: Operation::new("things", "large", "Takes much.").json::<usize>(200, "How much."),
     }];
     let options = parse("admin.toml", "listen = '127.0.0.1:0'", AdminOptions::read).unwrap();
@@ -333,7 +330,7 @@ fn health_is_answered_when_all_connections_are_busy() {
         assert_eq!(fixture.ask(&format!("GET {page}")).0, 200);
     }
     // Connections for health are limited too, and idle ones are evicted.
-    let silent: Vec<_> = (0..2 * VITALS_CONNECTIONS).map(|_| connect(fixture.address)).collect();
+    let silent: Vec<_> = (0..2 * HEALTH_CONNECTIONS).map(|_| connect(fixture.address)).collect();
     assert_eq!(fixture.ask("GET /health/live").0, 200);
     assert!(is_closed(&silent[0]));
     busy.write_all(b"x").unwrap();

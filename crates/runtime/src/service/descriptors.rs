@@ -3,7 +3,7 @@
 
 use tracing::warn;
 
-use crate::admin::VITALS_CONNECTIONS;
+use crate::admin::HEALTH_CONNECTIONS;
 use crate::shards::{EVICTING_MAX, ShardsOptions};
 
 /// For the process: standard streams, listeners, files, name servers and threads other than shards.
@@ -122,7 +122,7 @@ impl DescriptorDemand {
             fixed: PROCESS
                 + SHARD * shards.shards as u64
                 + sum(|needs| needs.fixed)
-                + (admin_connections_max + VITALS_CONNECTIONS + 3 * EVICTING_MAX) as u64,
+                + (admin_connections_max + HEALTH_CONNECTIONS + 3 * EVICTING_MAX) as u64,
             callers: shards.connections_max as u64,
             outbound: sum(|needs| needs.outbound),
             outbound_min: sum(|needs| needs.outbound_min),

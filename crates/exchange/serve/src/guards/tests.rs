@@ -207,7 +207,7 @@ fn rights_are_renewed_while_answers_to_operators_block() {
         path: "/v1/slow",
         answer: |gate: &Gate, _| {
             gate.pass();
-            Reply::nothing()
+            Ok(Reply::nothing())
         },
         operation: Operation::new("slow", "slow", "Takes its time.").nothing("Done."),
     }];

@@ -10,7 +10,9 @@ use exchange_core::delivery::{DeliveryCounters, LaneView};
 use exchange_core::guard::{BreakerState, GuardLimits, GuardStatus};
 use exchange_core::record::CallOutcome;
 use exchange_core::{NotAsked, ResponseFate};
-use runtime::admin::{Api, ApiCall, ErrorCode, Method, Operation, Reply, Route, rfc3339};
+use runtime::admin::{
+    Api, ApiCall, ErrorCode, Method, Operation, Reply, ReplyResult, Route, rfc3339,
+};
 use runtime::config::masked_url;
 use runtime::metrics::{Counter, HistogramSnapshot};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -41,19 +43,19 @@ fn routes() -> Vec<Route<Weak<Exchange>>> {
         Route {
             method: Method::Get,
             path: "/v1/dsps",
-            answer: |of, _| with(of, dsps),
+            answer: dsps,
             operation: asked("dsps", "dsps", "All DSPs.").json::<DspList>(200, "All DSPs."),
         },
         Route {
             method: Method::Get,
             path: "/v1/dsps/{id}",
-            answer: |of, call| with(of, |exchange| dsp(exchange, call.parameter("id"))),
+            answer: dsp,
             operation: of_one("dsp", "One DSP.").json::<DspView>(200, "The DSP."),
         },
         Route {
             method: Method::Put,
             path: "/v1/dsps/{id}/pause",
-            answer: |of, call| with(of, |exchange| pause(exchange, call, true)),
+            answer: |exchange, call| pause(exchange, call, true),
             operation: of_one(
                 "pause",
                 "Stops asking a DSP, until it is asked again or the process ends.",
@@ -63,14 +65,14 @@ fn routes() -> Vec<Route<Weak<Exchange>>> {
         Route {
             method: Method::Delete,
             path: "/v1/dsps/{id}/pause",
-            answer: |of, call| with(of, |exchange| pause(exchange, call, false)),
+            answer: |exchange, call| pause(exchange, call, false),
             operation: of_one("resume", "Asks a DSP again.")
                 .nothing("It is asked; it may have been before."),
         },
         Route {
             method: Method::Get,
             path: "/v1/notices",
-            answer: |of, _| with(of, notices),
+            answer: notices,
             operation: asked("notices", "notices", "What has become of notices.")
                 .json::<NoticesView>(200, "Counts, and what is under way by DSP."),
         },
@@ -269,42 +271,41 @@ pub fn api(exchange: &Arc<Exchange>) -> Api {
     Api::new(Arc::downgrade(exchange), routes())
 }
 
-fn with(exchange: &Weak<Exchange>, answer: impl FnOnce(&Exchange) -> Reply) -> Reply {
-    match exchange.upgrade() {
-        Some(exchange) => answer(&exchange),
-        None => Reply::error(ErrorCode::Unavailable, "the exchange is coming to its end"),
-    }
+fn alive(exchange: &Weak<Exchange>) -> Result<Arc<Exchange>, Reply> {
+    let message = "the exchange is coming to its end";
+    exchange.upgrade().ok_or_else(|| Reply::error(ErrorCode::Unavailable, message))
 }
 
 fn no_such_dsp(id: &str) -> Reply {
     Reply::error(ErrorCode::NotFound, &format!("no configured DSP has the id `{id}`"))
 }
 
-fn dsps(exchange: &Exchange) -> Reply {
+fn dsps(exchange: &Weak<Exchange>, _: &ApiCall) -> ReplyResult {
+    let exchange = alive(exchange)?;
     let generation = exchange.generation();
     let all = 0..generation.dsps.len();
-    let dsps = all.map(|index| view(exchange, &generation, index)).collect();
-    Reply::json(&DspList { generation: generation.number, dsps })
+    let dsps = all.map(|index| view(&exchange, &generation, index)).collect();
+    Ok(Reply::json(&DspList { generation: generation.number, dsps }))
 }
 
-fn dsp(exchange: &Exchange, id: &str) -> Reply {
+fn dsp(exchange: &Weak<Exchange>, call: &ApiCall) -> ReplyResult {
+    let (exchange, id) = (alive(exchange)?, call.parameter("id"));
     let generation = exchange.generation();
-    match generation.dsp_ids().position(|known| known == id) {
-        Some(index) => Reply::json(&view(exchange, &generation, index)),
-        None => no_such_dsp(id),
-    }
+    let index = generation.dsp_ids().position(|known| known == id);
+    let index = index.ok_or_else(|| no_such_dsp(id))?;
+    Ok(Reply::json(&view(&exchange, &generation, index)))
 }
 
-fn pause(exchange: &Exchange, call: &ApiCall, paused: bool) -> Reply {
+fn pause(exchange: &Weak<Exchange>, call: &ApiCall, paused: bool) -> ReplyResult {
     let dsp = call.parameter("id");
-    if !exchange.pause(dsp, paused) {
-        return no_such_dsp(dsp);
+    if !alive(exchange)?.pause(dsp, paused) {
+        return Err(no_such_dsp(dsp));
     }
     match paused {
         true => info!(dsp, "an operator paused a DSP"),
         false => info!(dsp, "an operator resumed a DSP"),
     }
-    Reply::nothing()
+    Ok(Reply::nothing())
 }
 
 /// One DSP, counted over all shards.
@@ -396,14 +397,14 @@ fn last_errors(shards: &[&DspMetrics]) -> Vec<ErrorView> {
     shown.map(|(at, error)| ErrorView { at: rfc3339(at), error }).collect()
 }
 
-fn notices(exchange: &Exchange) -> Reply {
-    let view = exchange.notices();
+fn notices(exchange: &Weak<Exchange>, _: &ApiCall) -> ReplyResult {
+    let view = alive(exchange)?.notices();
     let lanes = view.iter().flat_map(|view| &view.lanes);
-    Reply::json(&NoticesView {
+    Ok(Reply::json(&NoticesView {
         fired_by_us: view.is_some(),
         counts: view.as_ref().map(|view| counts(&view.counters)),
         dsps: lanes.map(lane).collect(),
-    })
+    }))
 }
 
 fn counts(counters: &DeliveryCounters) -> NoticeCounts {

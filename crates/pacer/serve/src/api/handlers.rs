@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pacer_core::store::StoredKind;
-use runtime::admin::{ApiCall, Reply};
+use runtime::admin::{ApiCall, Reply, ReplyResult};
 use serde_json::Value;
 
 use super::exchange::ExchangeView;
@@ -20,14 +20,11 @@ pub(super) struct BudgetApi<R: CampaignRules> {
     pub(super) exchange: Arc<dyn ExchangeView>,
 }
 
-/// The error is the reply too: it refuses.
-type HandlerResult = Result<Reply, Reply>;
-
 pub(super) fn list<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> HandlerResult {
+) -> ReplyResult {
     let known: &[&str] = match kind {
         StoredKind::Account => &["after", "most", "removed"],
         StoredKind::Campaign => &["after", "most", "removed", "account", "delivery"],
@@ -69,7 +66,7 @@ pub(super) fn create<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> HandlerResult {
+) -> ReplyResult {
     let asked = AdminRequest::new(call);
     let judge = |body: &_| of.registry.problems(kind, body);
     let (key, body) = (asked.key()?, asked.judged_body(request::JSON, judge)?);
@@ -87,7 +84,7 @@ pub(super) fn show<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> HandlerResult {
+) -> ReplyResult {
     let DefinitionAnswer { version, view } = of.registry.show(kind, call.parameter("id"))?;
     Ok(Reply::json(&view).with_version(version))
 }
@@ -97,7 +94,7 @@ pub(super) fn edit<R: CampaignRules>(
     kind: StoredKind,
     call: &ApiCall,
     edit: &DefinitionEdit,
-) -> HandlerResult {
+) -> ReplyResult {
     edit_version(of, kind, call, edit, AdminRequest::new(call).version()?)
 }
 
@@ -107,7 +104,7 @@ fn edit_version<R: CampaignRules>(
     call: &ApiCall,
     edit: &DefinitionEdit,
     expected: Option<u64>,
-) -> HandlerResult {
+) -> ReplyResult {
     let options = AdminRequest::new(call).options(expected)?;
     let changed = of.registry.edit(kind, call.parameter("id"), edit, &options)?;
     Ok(Reply::json(&changed.view).with_version(changed.version))
@@ -117,7 +114,7 @@ pub(super) fn replace<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> HandlerResult {
+) -> ReplyResult {
     let judge = |body: &_| of.registry.problems(kind, body);
     let body = AdminRequest::new(call).judged_body(request::JSON, judge)?;
     edit(of, kind, call, &DefinitionEdit::Replace(body))
@@ -127,7 +124,7 @@ pub(super) fn merge<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> HandlerResult {
+) -> ReplyResult {
     let patch = AdminRequest::new(call).body(request::MERGE_PATCH)?;
     edit(of, kind, call, &DefinitionEdit::Merge(patch))
 }
@@ -136,7 +133,7 @@ pub(super) fn budget<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> HandlerResult {
+) -> ReplyResult {
     let asked = AdminRequest::new(call);
     let mut body = asked.body(request::JSON)?;
     let expected = asked.version_or(body.remove("version"))?;
@@ -147,20 +144,20 @@ pub(super) fn spend<R: CampaignRules>(
     of: &BudgetApi<R>,
     kind: StoredKind,
     call: &ApiCall,
-) -> HandlerResult {
+) -> ReplyResult {
     let id = call.parameter("id");
     let spend = of.registry.spend(kind, id)?.ok_or_else(|| shown::not_told(id))?;
     Ok(Reply::json(&shown::spend(id, &spend)))
 }
 
-pub(super) fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
+pub(super) fn curve<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> ReplyResult {
     let id = call.parameter("id");
     let curve = of.registry.curve(id)?;
     let currency = of.registry.currency(StoredKind::Campaign, id);
     Ok(Reply::json(&shown::curve(id, currency, curve.as_ref())))
 }
 
-pub(super) fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
+pub(super) fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> ReplyResult {
     let id = call.parameter("id");
     let standing = of.registry.why(id)?;
     // Without an answer, the cause does not mention the plan.
@@ -169,13 +166,13 @@ pub(super) fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> Handle
     Ok(Reply::json(&super::why::of_campaign(id, &standing, delivery, &*of.exchange)))
 }
 
-pub(super) fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
+pub(super) fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> ReplyResult {
     let id = call.parameter("id");
     let standing = of.registry.why_account(id)?;
     Ok(Reply::json(&super::why::of_account(id, &standing, &*of.exchange)))
 }
 
-pub(super) fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> HandlerResult {
+pub(super) fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> ReplyResult {
     let asked = AdminRequest::new(call);
     asked.only(&["after", "most"])?;
     let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);

@@ -1,7 +1,7 @@
 //! Routes of accounts and campaigns, with their documentation.
 
 use pacer_core::store::StoredKind;
-use runtime::admin::{ApiCall, ErrorCode, Method, Operation, Reply, Route, SchemaOf};
+use runtime::admin::{ApiCall, ErrorCode, Method, Operation, ReplyResult, Route, SchemaOf};
 use schemars::SchemaGenerator;
 use serde_json::json;
 
@@ -22,14 +22,10 @@ const ETAG: &[(&str, &str)] = &[("etag", "The version.")];
 fn route<R: CampaignRules>(
     method: Method,
     path: &'static str,
-    answer: fn(&BudgetApi<R>, &ApiCall) -> Reply,
+    answer: fn(&BudgetApi<R>, &ApiCall) -> ReplyResult,
     operation: Operation,
 ) -> Route<BudgetApi<R>> {
     Route { method, path, answer, operation }
-}
-
-fn or_refused(reply: Result<Reply, Reply>) -> Reply {
-    reply.unwrap_or_else(|refusal| refusal)
 }
 
 /// The routes that change accounts and campaigns alike, and the one that shows them.
@@ -43,20 +39,20 @@ macro_rules! definition_routes {
             route(
                 Method::Post,
                 concat!("/v1/", $plural),
-                |of, call| or_refused(handlers::create(of, $kind, call)),
+                |of, call| handlers::create(of, $kind, call),
                 created(of(concat!("create", $name), concat!("Defines ", $one, ".")), view)
                     .body(request::JSON, $body),
             ),
             route(
                 Method::Get,
                 one,
-                |of, call| or_refused(handlers::show(of, $kind, call)),
+                |of, call| handlers::show(of, $kind, call),
                 shown(of(concat!("show", $name), concat!("Shows ", $one, ".")), view),
             ),
             route(
                 Method::Put,
                 one,
-                |of, call| or_refused(handlers::replace(of, $kind, call)),
+                |of, call| handlers::replace(of, $kind, call),
                 defined(
                     of(
                         concat!("replace", $name),
@@ -69,7 +65,7 @@ macro_rules! definition_routes {
             route(
                 Method::Patch,
                 one,
-                |of, call| or_refused(handlers::merge(of, $kind, call)),
+                |of, call| handlers::merge(of, $kind, call),
                 defined(
                     of(
                         concat!("change", $name),
@@ -82,23 +78,19 @@ macro_rules! definition_routes {
             route(
                 Method::Put,
                 pause,
-                |of, call| {
-                    or_refused(handlers::edit(of, $kind, call, &DefinitionEdit::Pause(true)))
-                },
+                |of, call| handlers::edit(of, $kind, call, &DefinitionEdit::Pause(true)),
                 changed(of(concat!("pause", $name), "Stops its spending."), view),
             ),
             route(
                 Method::Delete,
                 pause,
-                |of, call| {
-                    or_refused(handlers::edit(of, $kind, call, &DefinitionEdit::Pause(false)))
-                },
+                |of, call| handlers::edit(of, $kind, call, &DefinitionEdit::Pause(false)),
                 changed(of(concat!("resume", $name), "Lets it spend again."), view),
             ),
             route(
                 Method::Put,
                 concat!("/v1/", $plural, "/{id}/budget"),
-                |of, call| or_refused(handlers::budget(of, $kind, call)),
+                |of, call| handlers::budget(of, $kind, call),
                 defined(of(concat!("budget", $name), CHANGES_LIMITS), view)
                     .body(request::JSON, definitions::limits),
             ),
@@ -112,7 +104,7 @@ pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     all.push(route(
         Method::Get,
         "/v1/audit",
-        |of, call| or_refused(handlers::audit(of, call)),
+        handlers::audit,
         paged(Operation::new("audit", "audit", "Lists what was changed, the oldest first."))
             .json::<AuditPage>(200, "A page of changes.")
             .error(ErrorCode::NotConfigured, UNCONFIGURED)
@@ -138,7 +130,7 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/accounts",
-            |of, call| or_refused(handlers::list(of, ACCOUNT, call)),
+            |of, call| handlers::list(of, ACCOUNT, call),
             listed(of("listAccounts", "Lists accounts."))
                 .json::<AccountPage>(200, "A page of accounts."),
         ),
@@ -147,7 +139,7 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/accounts/{id}/spend",
-            |of, call| or_refused(handlers::spend(of, ACCOUNT, call)),
+            |of, call| handlers::spend(of, ACCOUNT, call),
             told(of(
                 "spendAccount",
                 "Tells what its campaigns and seats have spent together: in this hour, today, and in \
@@ -158,7 +150,7 @@ fn accounts<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/accounts/{id}/why",
-            |of, call| or_refused(handlers::why_account(of, call)),
+            handlers::why_account,
             told(of(
                 "whyAccount",
                 "Tells why it does not spend as a whole, and how many of its campaigns do.",
@@ -186,7 +178,7 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/campaigns",
-            |of, call| or_refused(handlers::list(of, CAMPAIGN, call)),
+            |of, call| handlers::list(of, CAMPAIGN, call),
             listed(of("listCampaigns", "Lists campaigns."))
                 .parameter(
                     "query",
@@ -207,7 +199,7 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Delete,
             "/v1/campaigns/{id}",
-            |of, call| or_refused(handlers::edit(of, CAMPAIGN, call, &DefinitionEdit::Remove)),
+            |of, call| handlers::edit(of, CAMPAIGN, call, &DefinitionEdit::Remove),
             changed(
                 of(
                     "removeCampaign",
@@ -220,21 +212,21 @@ fn campaigns<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
         route(
             Method::Get,
             "/v1/campaigns/{id}/spend",
-            |of, call| or_refused(handlers::spend(of, CAMPAIGN, call)),
+            |of, call| handlers::spend(of, CAMPAIGN, call),
             told(of("spendCampaign", "Tells what it has spent: in this hour, today, and in all."))
                 .json::<SpendView>(200, "The campaign's spend."),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/curve",
-            |of, call| or_refused(handlers::curve(of, call)),
+            handlers::curve,
             told(of("curveCampaign", "Tells how it follows its target."))
                 .json::<CurveView>(200, "Target and spend over time."),
         ),
         route(
             Method::Get,
             "/v1/campaigns/{id}/why",
-            |of, call| or_refused(handlers::why(of, call)),
+            handlers::why,
             told(of("whyCampaign", "Tells why it does not spend, and how it bids."))
                 .json::<WhyView>(200, "The reasons, with the figures behind them."),
         ),

@@ -63,7 +63,7 @@ fn routes() -> Vec<Route<Arc<Echo>>> {
     vec![Route {
         method: Method::Get,
         path: "/v1/echo",
-        answer: |echo, _| Reply::json(&EchoView { echoes: echo.count() }),
+        answer: |echo, _| Ok(Reply::json(&EchoView { echoes: echo.count() })),
         operation: Operation::new("echo", "echo", "What was echoed.")
             .json::<EchoView>(200, "How often."),
     }]
