@@ -41,7 +41,7 @@ use server::Server;
 
 pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
-    CampaignFiles, Configuration, ConfigurationInForce, ReloadError, ReloadSummary, configuration,
+    Configuration, ConfigurationInForce, ReloadError, ReloadSummary, ReloadedFiles, configuration,
 };
 pub use openapi::openapi;
 pub use options::AdminOptions;

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
+use crate::admin::{Api, ChangeAllowance, Readiness, ReloadedFiles};
 use crate::builder::Builder;
 use crate::config::{Effective, Section};
 use crate::control::Control;
@@ -134,7 +134,7 @@ pub trait RunningService: Any + Send + Sync {
     }
 
     /// Rereads its own files when an operator asks for a reload. None if it has none.
-    fn reload_files(&self) -> Option<CampaignFiles> {
+    fn reload_files(&self) -> Option<ReloadedFiles> {
         None
     }
 

@@ -10,7 +10,7 @@ use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptions;
 use pacer_core::strategy::CampaignFlight;
-use runtime::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
+use runtime::admin::{Api, ChangeAllowance, Readiness, ReloadedFiles};
 use runtime::builder::JobHandle;
 use runtime::config::reload::Reload;
 use runtime::config::{ConfigProblem, Section};
@@ -212,13 +212,13 @@ impl<R: CampaignRules> Service for PacerService<R> {
 }
 
 impl<R: CampaignRules> RunningService for PacerService<R> {
-    fn reload_files(&self) -> Option<CampaignFiles> {
+    fn reload_files(&self) -> Option<ReloadedFiles> {
         Some(match self.registry()?.reload() {
             Ok(FilesRead { created, changed, removed }) => {
-                CampaignFiles::Taken { created, changed, removed }
+                ReloadedFiles::Taken { created, changed, removed }
             }
-            Err(ChangeRefusal::Invalid(problems)) => CampaignFiles::Refused(problems),
-            Err(refused) => CampaignFiles::Unavailable(refused.to_string()),
+            Err(ChangeRefusal::Invalid(problems)) => ReloadedFiles::Refused(problems),
+            Err(refused) => ReloadedFiles::Unavailable(refused.to_string()),
         })
     }
 

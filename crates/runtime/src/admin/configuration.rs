@@ -50,13 +50,13 @@ pub struct ReloadSummary {
     pub differences: Vec<SettingDifference>,
     /// Keys that differ from the startup configuration and take effect only after a restart.
     pub needs_restart: Vec<String>,
-    /// The outcome for the files of accounts and campaigns. None if there are none.
-    pub campaigns: Option<CampaignFiles>,
+    /// The outcome of each service's own files.
+    pub files: Vec<ReloadedFiles>,
 }
 
-/// The outcome of rereading the files of accounts and campaigns.
+/// The outcome of rereading the definitions in a service's own files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CampaignFiles {
+pub enum ReloadedFiles {
     /// They are in force.
     Taken {
         /// New or restored definitions.
@@ -164,7 +164,7 @@ struct ReloadChanges {
 }
 
 /// Number of definitions in files that changed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 struct FileCounts {
     created: usize,
     changed: usize,
@@ -201,7 +201,7 @@ fn show(in_force: ConfigurationInForce) -> Reply {
 }
 
 fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> ReplyResult {
-    let ReloadSummary { generation, differences, needs_restart, campaigns } = match outcome {
+    let ReloadSummary { generation, differences, needs_restart, files } = match outcome {
         Ok(summary) => summary,
         Err(ReloadError::Unavailable(why)) => {
             return Err(Reply::error(ErrorCode::Unavailable, &why));
@@ -216,29 +216,36 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> ReplyResult {
         }
     };
     let taken = ReloadChanges { generation, differences, needs_restart };
-    let campaigns = match campaigns {
-        None => None,
-        Some(CampaignFiles::Taken { created, changed, removed }) => {
-            Some(FileCounts { created, changed, removed })
+    let (mut campaigns, mut problems) = (None, Vec::new());
+    for outcome in files {
+        match outcome {
+            ReloadedFiles::Taken { created, changed, removed } => {
+                let counts: &mut FileCounts = campaigns.get_or_insert_default();
+                counts.created += created;
+                counts.changed += changed;
+                counts.removed += removed;
+            }
+            ReloadedFiles::Refused(found) => problems.extend(found),
+            ReloadedFiles::Unavailable(why) => {
+                let message = format!(
+                    "the configuration is in force; the files of accounts and campaigns are not: \
+                     {why}"
+                );
+                return Err(Reply::error(ErrorCode::Unavailable, &message));
+            }
         }
-        Some(CampaignFiles::Refused(problems)) => {
-            let count = problems.len();
-            let message = format!(
-                "the configuration is in force, as generation {generation}; {} in the files of \
-                 accounts and campaigns; what they defined before stays in force",
-                counted(count)
-            );
-            let problems = InvalidConfiguration { count, problems };
-            let members = InvalidCampaignFiles { problems, taken };
-            return Err(Reply::error_with(ErrorCode::InvalidCampaignFiles, &message, members));
-        }
-        Some(CampaignFiles::Unavailable(why)) => {
-            let message = format!(
-                "the configuration is in force; the files of accounts and campaigns are not: {why}"
-            );
-            return Err(Reply::error(ErrorCode::Unavailable, &message));
-        }
-    };
+    }
+    if !problems.is_empty() {
+        let count = problems.len();
+        let message = format!(
+            "the configuration is in force, as generation {generation}; {} in the files of \
+             accounts and campaigns; what they defined before stays in force",
+            counted(count)
+        );
+        let problems = InvalidConfiguration { count, problems };
+        let members = InvalidCampaignFiles { problems, taken };
+        return Err(Reply::error_with(ErrorCode::InvalidCampaignFiles, &message, members));
+    }
     Ok(Reply::json(&ReloadView { taken, campaigns }))
 }
 

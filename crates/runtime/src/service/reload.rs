@@ -91,8 +91,8 @@ impl Configuration for LiveConfiguration {
             Err(ReloadError::Unavailable(why.to_owned()))
         };
         let summary = answer.recv_timeout(RELOAD_WAIT_MAX).unwrap_or_else(late)?;
-        let campaigns = self.0.services.iter().find_map(|of| of.service.reload_files());
-        Ok(ReloadSummary { campaigns, ..summary })
+        let files = self.0.services.iter().filter_map(|of| of.service.reload_files()).collect();
+        Ok(ReloadSummary { files, ..summary })
     }
 }
 
@@ -229,7 +229,7 @@ impl LiveConfiguration {
         };
         drop(now);
         log(generation, &all, &differences, &needs_restart);
-        Ok(ReloadSummary { generation, differences, needs_restart, campaigns: None })
+        Ok(ReloadSummary { generation, differences, needs_restart, files: Vec::new() })
     }
 
     /// Keys that differ from the startup configuration and need a restart.
