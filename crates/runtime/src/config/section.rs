@@ -170,20 +170,13 @@ impl<'a> Section<'a> {
         let recorded =
             |given: &GivenValue<'_>| Ok((read(given)?, EffectiveKey::of(&form, given, true)));
         let found = self.read::<_, P>(key, ExpectedValue { form: &form, written }, recorded);
-        let out = match found {
-            Some((value, setting)) => {
-                self.record(key, setting);
-                P::found(value)
-            }
-            None => {
-                if self.log.records_all() {
-                    self.record(key, stand_in::<P>(&form, written));
-                }
-                P::absent(fallback)
-            }
-        };
+        let (found, setting) = found.unzip();
+        let absent = || self.log.records_all().then(|| stand_in::<P>(&form, written));
+        if let Some(setting) = setting.or_else(absent) {
+            self.record(key, setting);
+        }
         self.describe(key, doc, KeyKind::Plain, || Role::Value { form, need: P::NEED, written });
-        out
+        P::out(found, fallback)
     }
 
     /// Reads a key. None if it is missing or wrong, which is recorded.

@@ -261,7 +261,7 @@ fn a_changed_key_needs_a_restart_unless_the_service_reloads() {
     let ((http_listener, http), (tcp_listener, tcp)) = (open(), open());
     let write = |idle_timeout: &str| {
         let text = format!(
-            "[runtime]\nshards = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+            "[log]\nfilter = \"off\"\n[runtime]\nshards = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n\
              [echo]\nhttp = \"{http}\"\ntcp = \"{tcp}\"\nidle_timeout = \"{idle_timeout}\"\n"
         );
         std::fs::write(&path, text).expect("a file");

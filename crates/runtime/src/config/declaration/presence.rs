@@ -76,10 +76,9 @@ pub trait Presence {
 
     /// The default or the example.
     fn written(self) -> WrittenValue;
-    /// The result for a given value.
-    fn found<T>(value: T) -> Self::Out<T>;
-    /// The result for an absent or bad value; `fallback` reads [`written`](Self::written).
-    fn absent<T>(fallback: impl FnOnce() -> T) -> Self::Out<T>;
+    /// The getter's result; `found` is None for an absent or bad value, and `fallback` reads
+    /// [`written`](Self::written).
+    fn out<T>(found: Option<T>, fallback: impl FnOnce() -> T) -> Self::Out<T>;
 }
 
 impl<L: Literal> Presence for L {
@@ -92,12 +91,8 @@ impl<L: Literal> Presence for L {
         Literal::written(self)
     }
 
-    fn found<T>(value: T) -> T {
-        value
-    }
-
-    fn absent<T>(fallback: impl FnOnce() -> T) -> T {
-        fallback()
+    fn out<T>(found: Option<T>, fallback: impl FnOnce() -> T) -> T {
+        found.unwrap_or_else(fallback)
     }
 }
 
@@ -115,12 +110,8 @@ impl<L: Literal> Presence for Optional<L> {
         Literal::written(self.0)
     }
 
-    fn found<T>(value: T) -> Option<T> {
-        Some(value)
-    }
-
-    fn absent<T>(_: impl FnOnce() -> T) -> Option<T> {
-        None
+    fn out<T>(found: Option<T>, _: impl FnOnce() -> T) -> Option<T> {
+        found
     }
 }
 
@@ -140,12 +131,8 @@ impl<L: Literal> Presence for RequiredOption<L> {
         Literal::written(self.0)
     }
 
-    fn found<T>(value: T) -> Option<T> {
-        Some(value)
-    }
-
-    fn absent<T>(_: impl FnOnce() -> T) -> Option<T> {
-        None
+    fn out<T>(found: Option<T>, _: impl FnOnce() -> T) -> Option<T> {
+        found
     }
 }
 
@@ -163,12 +150,8 @@ impl<L: Literal> Presence for Required<L> {
         Literal::written(self.0)
     }
 
-    fn found<T>(value: T) -> T {
-        value
-    }
-
-    fn absent<T>(fallback: impl FnOnce() -> T) -> T {
-        fallback()
+    fn out<T>(found: Option<T>, fallback: impl FnOnce() -> T) -> T {
+        found.unwrap_or_else(fallback)
     }
 }
 

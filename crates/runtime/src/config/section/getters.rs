@@ -188,7 +188,7 @@ impl Section<'_> {
         self.describe(key, doc, KeyKind::Secret, role);
         self.record(key, found.clone().map_or(EffectiveKey::Absent, EffectiveKey::Secret));
         // The fallback for a missing secret is never used: the configuration is refused.
-        found.map_or_else(|| P::absent(|| Secret::new("")), P::found)
+        P::out(found, || Secret::new(""))
     }
 
     /// One of several words, each with its value.
