@@ -1,4 +1,4 @@
-//! The pacer as a service: the ledger, the registry and the exchange's port.
+//! The pacer as a service: the ledger, the registry and the exchange's port. `[budgets]` configures it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ use crate::registry::{
 /// How long a start waits for the first catalogue.
 const CATALOGUE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Name of the port that spends budgets.
+/// Port through which the exchange spends budgets.
 pub const LEDGER: &str = "ledger";
 
 /// A running pacer. `R` is the exchange's part of campaigns.

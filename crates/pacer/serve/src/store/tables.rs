@@ -33,10 +33,10 @@ const LEASES: TableDefinition<&[u8; 16], &[u8; 40]> = TableDefinition::new("leas
 const SUMS: TableDefinition<&[u8; 12], &[u8; 24]> = TableDefinition::new("sums");
 /// Node: the epoch and the number of its last batch that folded.
 const FOLDED: TableDefinition<u32, (u32, u64)> = TableDefinition::new("folded");
-/// Node and epoch: how many milliseconds the epoch lasted, and its horizon. Older files lack the
-/// table and older programs ignore it: an epoch of unknown length keeps money frozen for longer.
 /// How long an epoch has lasted, and the horizon of its reservations, in milliseconds.
 type LifetimeRow = (u64, u64);
+/// The key is node and epoch. Older files lack the table and older programs ignore it: an epoch of
+/// unknown length keeps money frozen for longer.
 const LIVES: TableDefinition<(u32, u32), LifetimeRow> = TableDefinition::new("lives");
 /// Kind and identifier: version and body.
 const DEFINITIONS: TableDefinition<(u8, &str), (u64, &[u8])> = TableDefinition::new("definitions");
@@ -162,7 +162,7 @@ pub(crate) struct StoreTables<'t> {
     leases: Table<'t, &'static [u8; 16], &'static [u8; 40]>,
     sums: Table<'t, &'static [u8; 12], &'static [u8; 24]>,
     folded: Table<'t, u32, (u32, u64)>,
-    lives: Table<'t, (u32, u32), (u64, u64)>,
+    lives: Table<'t, (u32, u32), LifetimeRow>,
     definitions: Table<'t, (u8, &'static str), (u64, &'static [u8])>,
     audit: Table<'t, AuditRow, (u64, &'static [u8])>,
 }
