@@ -196,9 +196,9 @@ impl LedgerLoop {
         self.channels.status.set_unix_ms(self.ledger.now().unix_ms);
         self.send();
         self.changes.submit(&mut self.store, self.writer, &mut self.expected);
-        let more = self.pacer.looked();
+        let looked_before = self.pacer.looked();
         self.pacer.turn(now.unix_ms, &self.ledger, SLOTS_MAX, &mut self.paces);
-        let has_slots = self.pacer.looked() - more >= SLOTS_MAX as u64;
+        let has_slots = self.pacer.looked() - looked_before >= SLOTS_MAX as u64;
         self.send_paces();
         self.snapshots.turn(&mut self.pacer, begun, self.store.failing().is_some());
         self.publish_status(begun);
