@@ -1,6 +1,6 @@
 //! The store's file, and what is done when its disk fails. Every call blocks.
 //!
-//! A failed commit has an unknown outcome, and the file is closed. [`StoreEngine::heal`] opens it
+//! A failed commit has an unknown outcome, and the file is closed. [`StoreEngine::reopen`] opens it
 //! again. After a failed sync, pages in the cache may never reach the medium even if later syncs
 //! succeed: so the file is first copied to a new one, which then replaces it. A start after an
 //! unclean end does the same; the file `open` marks it.
@@ -76,7 +76,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
         watch.set_suspect(ended_badly);
         drop(place.open(OPEN_NAME).map_err(disk)?);
         if !is_there {
-            found(&place, &watch).map_err(failed)?;
+            create_store(&place, &watch).map_err(failed)?;
         }
         match open_file(&place, &watch) {
             Ok(database) => {
@@ -98,7 +98,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
     }
 
     /// Reopens the file, unless it is damaged: restoring a copy requires ending this process first.
-    pub(crate) fn heal(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         let Err(DiskFailure { cause: StoreFault::DiskFull | StoreFault::Disk, .. }) =
             &self.database
         else {
@@ -138,13 +138,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
     fn write(&mut self, group: &[StoreRequest], answers: &mut Vec<StoreAnswer>) {
         let written = match &self.database {
             Ok(database) => guarded(&self.watch, || Ok(commit(database, group))),
-            Err(DiskFailure { cause, .. }) => {
-                let cause = *cause;
-                let refused = group.iter().map(|request| {
-                    request.answer(CommitOutcome::Refused, Some(StoreDenial::Failing(cause)))
-                });
-                return answers.extend(refused);
-            }
+            Err(DiskFailure { cause, .. }) => return answers.extend(refuse(group, *cause)),
         };
         match written.unwrap_or_else(GroupOutcome::Unknown) {
             GroupOutcome::All(written) => {
@@ -153,13 +147,7 @@ impl<P: StoreDirectory> StoreEngine<P> {
                     group.iter().zip(written).map(|(request, written)| done(request, written)),
                 );
             }
-            GroupOutcome::Nothing(failure) => {
-                let denied = StoreDenial::Failing(self.fail(failure));
-                let refused = |request: &StoreRequest| {
-                    request.answer(CommitOutcome::Refused, Some(denied.clone()))
-                };
-                answers.extend(group.iter().map(refused));
-            }
+            GroupOutcome::Nothing(failure) => answers.extend(refuse(group, self.fail(failure))),
             GroupOutcome::Unknown(failure) => {
                 let failing = StoreDenial::Failing(self.fail(failure));
                 answers.extend(group.iter().map(|request| match request {
@@ -201,7 +189,7 @@ fn file_of(place: &impl StoreDirectory) -> String {
     format!("{}/{FILE_NAME}", place.name())
 }
 
-fn open_error(place: &impl StoreDirectory, failure: &DiskFailure) -> StoreOpenError {
+pub(super) fn open_error(place: &impl StoreDirectory, failure: &DiskFailure) -> StoreOpenError {
     let (place, file, detail) = (place.name(), file_of(place), failure.detail.clone());
     match failure.cause {
         StoreFault::DiskFull => StoreOpenError::Full { place },
@@ -250,10 +238,10 @@ fn open_database(
 }
 
 /// Creates an empty store. Its name never denotes an incomplete one.
-fn found(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), DiskFailure> {
+fn create_store(place: &impl StoreDirectory, watch: &Arc<DiskWatch>) -> Result<(), DiskFailure> {
     place.open(NEW_NAME)?.set_len(0)?;
     let database = open_database(place, watch, NEW_NAME)?;
-    guarded(watch, || Ok(tables::found(&database)?))?;
+    guarded(watch, || Ok(tables::create_tables(&database)?))?;
     guarded(watch, || Ok(database.close().map_err(redb::Error::from)?))?;
     put_in_place(place)
 }
@@ -295,7 +283,7 @@ fn open_whole(
         None => return Err(DiskFailure::damaged("it is no store of a ledger's").into()),
         Some(format) if format > FORMAT => return Err(OpenFailure::Newer(format)),
         Some(FORMAT) => (),
-        Some(_) => guarded(watch, || Ok(tables::upgrade(&database)?))?,
+        Some(_) => guarded(watch, || Ok(tables::create_tables(&database)?))?,
     }
     if is_anew {
         put_in_place(place)?;
@@ -345,6 +333,12 @@ fn commit(database: &Database, group: &[StoreRequest]) -> GroupOutcome {
             Err(error) => GroupOutcome::Unknown(redb::Error::from(error).into()),
         },
     }
+}
+
+fn refuse(group: &[StoreRequest], cause: StoreFault) -> impl Iterator<Item = StoreAnswer> {
+    group.iter().map(move |request| {
+        request.answer(CommitOutcome::Refused, Some(StoreDenial::Failing(cause)))
+    })
 }
 
 fn done(request: &StoreRequest, written: RequestResult) -> StoreAnswer {

@@ -85,75 +85,64 @@ impl<T, E: Into<redb::Error>> OrFault<T, E> for Result<T, E> {
     }
 }
 
-fn key_bytes(key: &LeaseKey) -> [u8; 16] {
-    let numbers = [key.node, key.epoch.0, key.period.0, key.slot.0];
-    let mut bytes = [0; 16];
-    for (at, number) in bytes.chunks_exact_mut(4).zip(numbers) {
-        at.copy_from_slice(&number.to_be_bytes());
+/// A row's key: big-endian, so that keys sort by number.
+fn encode_key<const BYTES: usize>(numbers: &[u32]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (at, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+        *at = number.to_be_bytes();
     }
     bytes
 }
 
+fn decode_key<const NUMBERS: usize>(bytes: &[u8]) -> [u32; NUMBERS] {
+    std::array::from_fn(|at| u32::from_be_bytes(bytes.as_chunks().0[at]))
+}
+
+fn encode_nanos<const BYTES: usize>(figures: &[Nanos]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (at, figure) in bytes.as_chunks_mut().0.iter_mut().zip(figures) {
+        *at = figure.get().to_le_bytes();
+    }
+    bytes
+}
+
+fn decode_nanos<const FIGURES: usize>(bytes: &[u8]) -> [Nanos; FIGURES] {
+    std::array::from_fn(|at| Nanos::new(u64::from_le_bytes(bytes.as_chunks().0[at])))
+}
+
+fn key_bytes(key: &LeaseKey) -> [u8; 16] {
+    encode_key(&[key.node, key.epoch.0, key.period.0, key.slot.0])
+}
+
 fn key_of(bytes: &[u8; 16]) -> LeaseKey {
-    let mut numbers = bytes
-        .chunks_exact(4)
-        .map(|bytes| u32::from_be_bytes(*bytes.first_chunk().expect("four bytes")));
-    let mut next = || numbers.next().expect("four numbers");
-    let (node, epoch, period, slot) = (next(), next(), next(), next());
+    let [node, epoch, period, slot] = decode_key(bytes);
     LeaseKey { slot: CampaignIndex(slot), period: Period(period), node, epoch: Epoch(epoch) }
 }
 
 fn lease_bytes(lease: &Lease) -> [u8; 40] {
-    let figures = [lease.granted, lease.returned, lease.settled, lease.late, lease.over];
-    let mut bytes = [0; 40];
-    for (at, figure) in bytes.chunks_exact_mut(8).zip(figures) {
-        at.copy_from_slice(&figure.get().to_le_bytes());
-    }
-    bytes
+    encode_nanos(&[lease.granted, lease.returned, lease.settled, lease.late, lease.over])
 }
 
 fn lease_of(bytes: &[u8; 40]) -> Lease {
-    let mut figures = bytes
-        .chunks_exact(8)
-        .map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")));
-    let mut next = || Nanos::new(figures.next().expect("five figures"));
-    let (granted, returned, settled, late, over) = (next(), next(), next(), next(), next());
+    let [granted, returned, settled, late, over] = decode_nanos(bytes);
     Lease { granted, returned, settled, late, over }
 }
 
 fn sum_bytes(key: &SumKey) -> [u8; 12] {
-    let numbers = [key.node, key.slot.0, key.day.unwrap_or(u32::MAX)];
-    let mut bytes = [0; 12];
-    for (at, number) in bytes.chunks_exact_mut(4).zip(numbers) {
-        at.copy_from_slice(&number.to_be_bytes());
-    }
-    bytes
+    encode_key(&[key.node, key.slot.0, key.day.unwrap_or(u32::MAX)])
 }
 
 fn sum_of(bytes: &[u8; 12]) -> SumKey {
-    let mut numbers = bytes
-        .chunks_exact(4)
-        .map(|bytes| u32::from_be_bytes(*bytes.first_chunk().expect("four bytes")));
-    let mut next = || numbers.next().expect("three numbers");
-    let (node, slot, day) = (next(), next(), next());
+    let [node, slot, day] = decode_key(bytes);
     SumKey { slot: CampaignIndex(slot), node, day: (day < u32::MAX).then_some(day) }
 }
 
 fn spent_bytes(spent: &SpentSum) -> [u8; 24] {
-    let figures = [spent.settled, spent.late, spent.over];
-    let mut bytes = [0; 24];
-    for (at, figure) in bytes.chunks_exact_mut(8).zip(figures) {
-        at.copy_from_slice(&figure.get().to_le_bytes());
-    }
-    bytes
+    encode_nanos(&[spent.settled, spent.late, spent.over])
 }
 
 fn spent_of(bytes: &[u8; 24]) -> SpentSum {
-    let mut figures = bytes
-        .chunks_exact(8)
-        .map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")));
-    let mut next = || Nanos::new(figures.next().expect("three figures"));
-    let (settled, late, over) = (next(), next(), next());
+    let [settled, late, over] = decode_nanos(bytes);
     SpentSum { settled, late, over }
 }
 
@@ -268,11 +257,15 @@ impl<'t> StoreTables<'t> {
             let row = (writer.epoch.0, batch.applied_seq);
             self.nodes.insert(writer.node, row).or_fault()?;
         }
-        Ok(self.live(writer, batch).or_fault()?)
+        Ok(self.record_lifetime(writer, batch).or_fault()?)
     }
 
     /// Records how long the writer's epoch has lasted, and drops epochs that are no longer needed.
-    fn live(&mut self, writer: StoreWriter, batch: &Batch) -> Result<(), redb::StorageError> {
+    fn record_lifetime(
+        &mut self,
+        writer: StoreWriter,
+        batch: &Batch,
+    ) -> Result<(), redb::StorageError> {
         let key = (writer.node, writer.epoch.0);
         let known = self.lives.get(key)?.map(|row| life_of(row.value())).unwrap_or_default();
         let life = known.latest(batch.life);
@@ -370,16 +363,12 @@ impl<'t> StoreTables<'t> {
     }
 }
 
-pub(crate) fn found(database: &Database) -> Result<(), redb::Error> {
+/// Creates the tables that the file lacks, and marks it with the present format.
+pub(crate) fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(META)?.insert(FORMAT_NAME, FORMAT)?;
     drop(StoreTables::open(&transaction)?);
     Ok(transaction.commit()?)
-}
-
-/// Upgrades a file of an older format: tables that it lacks are created empty.
-pub(crate) fn upgrade(database: &Database) -> Result<(), redb::Error> {
-    found(database)
 }
 
 /// Begins a durable transaction that commits in two phases: first the data, then its validity. In
@@ -420,17 +409,21 @@ pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResul
     })
 }
 
+/// The first and the last possible key of a node, or of all nodes.
+fn keys_of<const BYTES: usize>(node: Option<u32>) -> [[u8; BYTES]; 2] {
+    [(node.unwrap_or(0), 0), (node.unwrap_or(u32::MAX), u8::MAX)].map(|(node, rest)| {
+        let mut key = [rest; BYTES];
+        key[..4].copy_from_slice(&node.to_be_bytes());
+        key
+    })
+}
+
 fn leases(
     transaction: &ReadTransaction,
     node: Option<u32>,
 ) -> Result<Vec<(LeaseKey, Lease)>, redb::Error> {
     let table = transaction.open_table(LEASES)?;
-    let of = |node: u32, rest: u8| {
-        let mut key = [rest; 16];
-        key[..4].copy_from_slice(&node.to_be_bytes());
-        key
-    };
-    let (first, last) = (of(node.unwrap_or(0), 0), of(node.unwrap_or(u32::MAX), u8::MAX));
+    let [first, last] = keys_of(node);
     let mut leases = Vec::new();
     for row in table.range::<&[u8; 16]>(&first..=&last)? {
         let (key, lease) = row?;
@@ -444,12 +437,7 @@ fn sums(
     node: Option<u32>,
 ) -> Result<Vec<(SumKey, SpentSum)>, redb::Error> {
     let table = transaction.open_table(SUMS)?;
-    let of = |node: u32, rest: u8| {
-        let mut key = [rest; 12];
-        key[..4].copy_from_slice(&node.to_be_bytes());
-        key
-    };
-    let (first, last) = (of(node.unwrap_or(0), 0), of(node.unwrap_or(u32::MAX), u8::MAX));
+    let [first, last] = keys_of(node);
     let mut sums = Vec::new();
     for row in table.range::<&[u8; 12]>(&first..=&last)? {
         let (key, spent) = row?;

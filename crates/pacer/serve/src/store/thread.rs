@@ -15,8 +15,8 @@ use pacer_core::store::{
 };
 
 use super::directory::{DiskDirectory, StoreDirectory};
-use super::engine::StoreEngine;
-use super::error::{DiskFailure, StoreOpenError};
+use super::engine::{StoreEngine, open_error};
+use super::error::StoreOpenError;
 
 pub(crate) const WAITING_MAX: usize = 1_024;
 /// First delay before a failed disk is tried again; it doubles each time.
@@ -38,7 +38,7 @@ impl Default for StoreOptions {
 
 impl fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("retry_max", &self.retry_max).finish_non_exhaustive()
+        f.debug_struct("StoreOptions").field("retry_max", &self.retry_max).finish_non_exhaustive()
     }
 }
 
@@ -84,7 +84,7 @@ pub struct DiskStore {
 
 impl fmt::Debug for DiskStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("status", &self.status).finish_non_exhaustive()
+        f.debug_struct("DiskStore").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
@@ -94,21 +94,10 @@ impl DiskStore {
     /// # Errors
     /// Why it cannot be used; nothing is authorised then.
     pub fn open(directory: &Path, options: StoreOptions) -> Result<Self, StoreOpenError> {
-        let disk = |error: io::Error| StoreOpenError::Disk {
-            place: directory.display().to_string(),
-            error: error.to_string(),
-        };
-        let folder =
-            DiskDirectory::new(directory).map_err(|error| match DiskFailure::from(error) {
-                DiskFailure { cause: StoreFault::DiskFull, .. } => {
-                    StoreOpenError::Full { place: directory.display().to_string() }
-                }
-                DiskFailure { detail, .. } => {
-                    StoreOpenError::Disk { place: directory.display().to_string(), error: detail }
-                }
-            })?;
-        let engine = StoreEngine::open(folder)?;
-        Self::start(engine, options).map_err(disk)
+        let place = DiskDirectory::at(directory);
+        let failed = |error: io::Error| open_error(&place, &error.into());
+        let engine = StoreEngine::open(DiskDirectory::new(directory).map_err(failed)?)?;
+        Self::start(engine, options).map_err(failed)
     }
 
     pub(crate) fn start(
@@ -216,10 +205,8 @@ impl LeaseStore for DiskStore {
     }
 
     fn poll(&mut self) -> Option<StoreAnswer> {
-        if let Some(PendingRequest::Here(_)) = self.asked.front() {
-            let Some(PendingRequest::Here(answer)) = self.asked.pop_front() else {
-                unreachable!("just seen")
-            };
+        let is_here = |asked: &mut PendingRequest| matches!(asked, PendingRequest::Here(_));
+        if let Some(PendingRequest::Here(answer)) = self.asked.pop_front_if(is_here) {
             return Some(answer);
         }
         let answered = match self.next.take() {
@@ -268,7 +255,7 @@ impl<P: StoreDirectory> Worker<P> {
                 self.inbox.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
             };
             if is_closed && retry_at <= Instant::now() {
-                self.engine.heal();
+                self.engine.reopen();
                 later = (later * 2).min(self.options.retry_max);
                 retry_at = Instant::now() + later;
             }

@@ -27,7 +27,7 @@ impl LeaseStore for Direct {
 
     fn poll(&mut self) -> Option<StoreAnswer> {
         if !self.asked.is_empty() {
-            self.engine.heal();
+            self.engine.reopen();
             self.answers.extend(self.engine.serve(&std::mem::take(&mut self.asked)));
         }
         self.answers.pop_front()

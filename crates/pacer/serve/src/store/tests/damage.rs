@@ -212,9 +212,9 @@ fn a_full_disk_refuses_and_heals() {
         !is_committed
     });
     assert_eq!(engine.failing(), Some(StoreFault::DiskFull));
-    engine.heal();
+    engine.reopen();
     disk.set_space(None);
-    engine.heal();
+    engine.reopen();
     assert_eq!(engine.failing(), None);
     let last = refused.unwrap();
     assert_eq!(last, committed + 1);
@@ -246,12 +246,12 @@ fn after_a_failed_sync_the_file_is_written_anew_once() {
         (CommitOutcome::Unknown, Some(StoreFault::Disk))
     );
     disk.set_faults(DiskFaults::default());
-    engine.heal();
+    engine.reopen();
     let second = disk.inode(FILE);
     assert_eq!((engine.failing(), first == second), (None, false));
     fill(&disk, &mut engine, writer);
     disk.set_space(None);
-    engine.heal();
+    engine.reopen();
     assert_eq!((engine.failing(), disk.inode(FILE)), (None, second), "no sync has failed since");
 }
 
@@ -268,7 +268,7 @@ fn what_was_written_anew_in_part_takes_no_room() {
         ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
         let used = disk.used();
         disk.set_faults(faults);
-        engine.heal();
+        engine.reopen();
         assert_eq!(engine.failing(), Some(StoreFault::Disk), "{faults:?}");
         assert_eq!(disk.used(), used, "{faults:?}");
     }
@@ -285,7 +285,7 @@ fn a_damaged_file_does_not_heal() {
     disk.set_space(None);
     // A restored copy may be old: this process must not continue with it.
     for _ in 0..2 {
-        engine.heal();
+        engine.reopen();
         assert_eq!(engine.failing(), Some(StoreFault::Damaged));
         disk.put(FILE, &bytes);
     }

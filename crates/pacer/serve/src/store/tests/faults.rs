@@ -252,7 +252,7 @@ fn live(
     let Some(writer) = begin(disk, engine, model)? else { return Ok(()) };
     for _ in 0..STEPS {
         if chance.once_in(2) {
-            engine.heal();
+            engine.reopen();
         }
         let (mut group, mut first) = (Vec::new(), Vec::new());
         for _ in 0..=chance.below(3) {
@@ -294,7 +294,7 @@ fn begin(
                 model.epoch = epoch.0;
                 return Ok(Some(StoreWriter { node, epoch }));
             }
-            _ => engine.heal(),
+            _ => engine.reopen(),
         }
     }
     Ok(None)
