@@ -26,7 +26,7 @@ use tracing::{error, info, warn};
 use units::{Cpm, Currency, Nanos};
 
 /// Interval between attempts to offer campaigns that the exchange could not record.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The exchange's part of a campaign.
 #[derive(Clone)]
@@ -53,12 +53,12 @@ impl CampaignRules for DirectCampaignRules {
 }
 
 /// The pacer, with the exchange's part of campaigns.
-pub(crate) type Budgeting = PacerService<DirectCampaignRules>;
+pub(crate) type Pacer = PacerService<DirectCampaignRules>;
 
 /// The exchange that spends budgets; gone after its end.
-struct ExchangeLink(Weak<Exchange>);
+struct WeakExchange(Weak<Exchange>);
 
-impl ExchangeView for ExchangeLink {
+impl ExchangeView for WeakExchange {
     fn obstacle(&self) -> Option<String> {
         self.0.upgrade()?.recording_failure()
     }
@@ -121,7 +121,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         published,
         on_published,
         campaigns_max,
-        exchange: slot,
+        exchange: exchange_slot,
     } = port;
     warn_of_room(&first, campaigns_max);
     let halted = handle.halted();
@@ -132,24 +132,24 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         is_halted: Arc::new(move || halted.is_set()),
         ledger_unix_ms: Arc::new(move || handle.unix_ms()),
     };
-    let line = |(line, options)| {
-        let ShardRings { from_ledger, to_ledger, .. } = line;
+    let ledger_port = |(rings, options)| {
+        let ShardRings { from_ledger, to_ledger, .. } = rings;
         ShardLedgerPort { from_ledger, to_ledger, options }
     };
-    let lines = shards.into_iter().map(line).collect();
-    let campaigns = this_catalogue(&first, &Catalogue::default());
+    let ledger_ports = shards.into_iter().map(ledger_port).collect();
+    let campaigns = exchange_campaigns(&first, &Catalogue::default());
     let mut renewed = campaigns.catalogue.clone();
     let settlements = Box::new(LedgerSettlements { feed: feed.take(), keys });
     let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
         warn_of_rates(&currencies(&first), exchange);
-        slot.set(ExchangeLink(Arc::downgrade(exchange)));
+        exchange_slot.set(WeakExchange(Arc::downgrade(exchange)));
         let exchange = Arc::downgrade(exchange);
         let (mut waiting, mut is_failing) = (None, false);
         let job = builder.add("campaigns in force", move || {
             // Only the latest counts.
             let catalogue = published.try_iter().last().or_else(|| waiting.take())?;
             let exchange = exchange.upgrade()?;
-            let campaigns = this_catalogue(&catalogue, &renewed);
+            let campaigns = exchange_campaigns(&catalogue, &renewed);
             renewed = campaigns.catalogue.clone();
             match exchange.set_campaigns(campaigns) {
                 Ok(generation) => {
@@ -168,7 +168,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
                 Err(_) => (),
             }
             waiting = Some(catalogue);
-            Some(AGAIN)
+            Some(RETRY_INTERVAL)
         });
         on_published.get_or_init(|| job.handle());
         job.run_soon();
@@ -177,13 +177,13 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let on_start = Box::new(on_start);
     ports.offer(
         &BUDGETS,
-        Budgets { budget_context, ledger_ports: lines, campaigns, settlements, on_start },
+        Budgets { budget_context, ledger_ports, campaigns, settlements, on_start },
     );
     Ok(())
 }
 
 /// A campaign's spend, and the spend expected by now. None if unknown.
-pub(crate) fn standing(pacer: &Budgeting, campaign: &str) -> (Option<Nanos>, Option<Nanos>) {
+pub(crate) fn standing(pacer: &Pacer, campaign: &str) -> (Option<Nanos>, Option<Nanos>) {
     let Some(registry) = pacer.registry() else { return (None, None) };
     let spend = registry.spend(StoredKind::Campaign, campaign).ok().flatten();
     let curve = registry.curve(campaign).ok().flatten();
@@ -228,7 +228,7 @@ fn warn_of_room(catalogue: &PublishedCatalogue<DirectCampaignRules>, campaigns_m
 }
 
 /// Tells the pacer how long after its sale an impression may be billed.
-pub(crate) fn bill_within(budgets: &mut BudgetsConfig, lifetimes: &Lifetimes) {
+pub(crate) fn set_billing_windows(budgets: &mut BudgetsConfig, lifetimes: &Lifetimes) {
     budgets.late_wins = short_reservations(budgets, lifetimes);
     budgets.lifetimes = lifetimes.named().map(|(_, lifetime)| lifetime).to_vec();
 }
@@ -254,7 +254,7 @@ fn short_reservations(budgets: &BudgetsConfig, lifetimes: &Lifetimes) -> Option<
 }
 
 /// The catalogue in the exchange's form.
-fn this_catalogue(
+fn exchange_campaigns(
     published: &PublishedCatalogue<DirectCampaignRules>,
     before: &Catalogue,
 ) -> Campaigns {

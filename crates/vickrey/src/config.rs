@@ -17,11 +17,11 @@ use runtime::config::{
 use runtime::service::{Services, ShellConfig};
 use serde_json::json;
 
-use crate::budgets::{self, Budgeting, DirectCampaignRules};
+use crate::budgets::{self, DirectCampaignRules, Pacer};
 use crate::exit::{CommandFailure, Exit};
 
 pub(crate) fn services() -> Services {
-    Services::default().with::<Exchange>().with::<Budgeting>().link::<Exchange>(budgets::link)
+    Services::default().with::<Exchange>().with::<Pacer>().link::<Exchange>(budgets::link)
 }
 
 /// Declares and reads everything in `vickrey.toml`.
@@ -31,8 +31,8 @@ pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
     let is_exchange = exchange.is_some();
     let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
     let lifetimes = notices.map(|notices| notices.lifetimes);
-    match (config.service_mut::<Budgeting>(), lifetimes) {
-        (Some(budgets), Some(lifetimes)) => budgets::bill_within(budgets, &lifetimes),
+    match (config.service_mut::<Pacer>(), lifetimes) {
+        (Some(budgets), Some(lifetimes)) => budgets::set_billing_windows(budgets, &lifetimes),
         (Some(_), None) if is_exchange => {
             let remedy = "needs [record] and [exchange.notices]: what is billed is told by beacons";
             s.problem("budgets", "…", remedy);
@@ -158,7 +158,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
 /// Accounts and campaigns in files. None without [budgets].
 fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<CheckedFiles>> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    let budgets = config.service::<Budgeting>();
+    let budgets = config.service::<Pacer>();
     let check = |budgets| {
         check_files::<DirectCampaignRules>(budgets, folder).map_err(CommandFailure::of_service)
     };
@@ -223,7 +223,7 @@ fn write_warnings(
         }
     }
     let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
-    let short = config.service::<Budgeting>().and_then(|budgets| budgets.late_wins.as_ref());
+    let short = config.service::<Pacer>().and_then(|budgets| budgets.late_wins.as_ref());
     if let Some(warning) = short {
         writeln!(out, "warning: {warning}")?;
     }

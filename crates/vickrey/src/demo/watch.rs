@@ -14,7 +14,7 @@ use super::args::DemoArgs;
 use super::campaigns;
 use super::screen::{Screen, Size};
 use super::summary::{AuctionRate, CallerLatency, DemoSummary, Totals};
-use crate::budgets::Budgeting;
+use crate::budgets::Pacer;
 
 /// Interval between pages on a terminal, and between lines otherwise.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ pub(super) struct DemoLoad {
 pub(super) struct WatchedDemo<'w> {
     pub(super) args: &'w DemoArgs,
     pub(super) exchange: &'w Exchange,
-    pub(super) budgets: Option<&'w Budgeting>,
+    pub(super) budgets: Option<&'w Pacer>,
     pub(super) url: &'w str,
 }
 
