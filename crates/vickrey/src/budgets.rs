@@ -142,7 +142,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let settlements = Box::new(LedgerSettlements { feed: feed.take(), keys });
     let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
         warn_of_rates(&currencies(&first), exchange);
-        exchange_slot.set(WeakExchange(Arc::downgrade(exchange)));
+        exchange_slot.set(Arc::new(WeakExchange(Arc::downgrade(exchange))));
         let exchange = Arc::downgrade(exchange);
         let (mut waiting, mut is_failing) = (None, false);
         let job = builder.add("campaigns in force", move || {

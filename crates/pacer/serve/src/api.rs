@@ -20,7 +20,7 @@ use std::sync::Arc;
 use runtime::admin::Api;
 
 use crate::registry::{CampaignRules, Registry};
-pub use exchange::{ExchangeView, Mismatches};
+pub use exchange::{ExchangeSlot, ExchangeView, Mismatches};
 use handlers::BudgetApi;
 use routes::routes;
 
@@ -28,7 +28,7 @@ use routes::routes;
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// The API of a registry, whose budgets `exchange` spends.
-pub fn api<R: CampaignRules>(registry: Arc<Registry<R>>, exchange: Arc<dyn ExchangeView>) -> Api {
+pub fn api<R: CampaignRules>(registry: Arc<Registry<R>>, exchange: ExchangeSlot) -> Api {
     Api::new(BudgetApi { registry, exchange }, routes()).with_bodies(BODY_BYTES_MAX)
 }
 

@@ -38,6 +38,6 @@ pub use ledger::start::{LedgerStart, LedgerStartError, LedgerThread, OpenLedger,
 pub use ledger::status::LedgerStatus;
 pub use ledger::turn::LedgerFault;
 pub use ledger::zones::{ZoneError, Zones};
-pub use service::{ExchangeSlot, LEDGER, LedgerPort, LogFeed, PacerService, check_files};
+pub use service::{LEDGER, LedgerPort, LogFeed, PacerService, check_files};
 pub use store::error::StoreOpenError;
 pub use store::thread::{DiskStore, StoreCounters, StoreOptions};

@@ -6,10 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pacer_core::funnel::FunnelWindow;
-use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptions;
-use pacer_core::strategy::CampaignFlight;
 use runtime::admin::{Api, ChangeAllowance, Readiness, ReloadedFiles};
 use runtime::builder::JobHandle;
 use runtime::config::reload::Reload;
@@ -17,9 +14,8 @@ use runtime::config::{ConfigProblem, Section};
 use runtime::metrics::Exposition;
 use runtime::service::{Port, RunningService, Service, ServiceError, Startup};
 use tracing::{error, info, warn};
-use units::Currency;
 
-use crate::api::{self, ExchangeView, Mismatches};
+use crate::api::{self, ExchangeSlot};
 use crate::config::BudgetsConfig;
 use crate::keys::Keyring;
 use crate::ledger::feed::SettlementFeed;
@@ -81,36 +77,6 @@ impl<R> LedgerPort<R> {
     /// Name and type of the port.
     pub const fn port() -> Port<Self> {
         Port::new(LEDGER)
-    }
-}
-
-/// The exchange that spends budgets, once set. Clones share it.
-#[derive(Clone, Default)]
-pub struct ExchangeSlot(Arc<OnceLock<Box<dyn ExchangeView>>>);
-
-impl ExchangeSlot {
-    /// Sets the exchange that the API asks. Later calls have no effect.
-    pub fn set(&self, exchange: impl ExchangeView + 'static) {
-        let _ = self.0.set(Box::new(exchange));
-    }
-}
-
-/// Without an exchange, requests are unknown and nothing is in the way.
-impl ExchangeView for ExchangeSlot {
-    fn obstacle(&self) -> Option<String> {
-        self.0.get()?.obstacle()
-    }
-
-    fn has_rate(&self, currency: Currency) -> bool {
-        self.0.get().is_none_or(|exchange| exchange.has_rate(currency))
-    }
-
-    fn funnel(&self, slot: CampaignIndex, flight: CampaignFlight) -> Option<[FunnelWindow; 2]> {
-        self.0.get()?.funnel(slot, flight)
-    }
-
-    fn mismatches(&self, slot: CampaignIndex) -> Option<Mismatches> {
-        self.0.get()?.mismatches(slot)
     }
 }
 
@@ -243,7 +209,7 @@ impl<R: CampaignRules> RunningService for PacerService<R> {
 
     fn admin_apis(self: Arc<Self>, changes: &ChangeAllowance) -> Vec<Api> {
         let Some(registry) = self.registry() else { return Vec::new() };
-        vec![api::api(registry, Arc::new(self.exchange.clone())).limited(changes)]
+        vec![api::api(registry, self.exchange.clone()).limited(changes)]
     }
 
     fn close(&self) -> Result<(), ServiceError> {

@@ -18,7 +18,7 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::{BiddingStatus, CurvePoint, PacingCurve};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::strategy::{BidPace, CampaignFlight};
-use pacer_serve::api::{ExchangeView, Mismatches, api};
+use pacer_serve::api::{ExchangeSlot, ExchangeView, Mismatches, api};
 use pacer_serve::registry::testing::{PriceRules, StoreDesk};
 use pacer_serve::registry::{Registry, RegistryOptions};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
@@ -46,14 +46,6 @@ const CAMPAIGN: &str = "id = 'summer'\naccount = 'acme'\nstart = 2026-11-01\nend
 struct Counted;
 
 impl ExchangeView for Counted {
-    fn obstacle(&self) -> Option<String> {
-        None
-    }
-
-    fn has_rate(&self, _: Currency) -> bool {
-        true
-    }
-
     fn funnel(&self, _: CampaignIndex, _: CampaignFlight) -> Option<[FunnelWindow; 2]> {
         let mut counts = FunnelCounts::default();
         counts.count(FunnelStep::Matched, 1_000);
@@ -103,11 +95,13 @@ impl Server {
         let options = parse("admin.toml", &text, AdminOptions::read).unwrap();
         let listener = listen(options.listen).unwrap();
         let address = listener.local_addr().unwrap();
+        let exchange = ExchangeSlot::default();
+        exchange.set(Arc::new(Counted));
         let pages = Pages {
             exposition: Exposition::default(),
             readiness: Readiness::default(),
             shutdown: Shutdown::new(Duration::from_secs(3600)),
-            apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry), Arc::new(Counted))],
+            apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry), exchange)],
         };
         let admin = Some(Admin::start(&options, listener, pages, &control).unwrap());
         Self { admin, _control: control, address, desk, registry, folder }

@@ -7,7 +7,7 @@ use pacer_core::store::StoredKind;
 use runtime::admin::{ApiCall, Reply, ReplyResult};
 use serde_json::Value;
 
-use super::exchange::ExchangeView;
+use super::exchange::ExchangeSlot;
 use super::request::{self, AdminRequest};
 use super::shown::{self, AccountPage, CampaignPage, PageEnd};
 use crate::ledger::handle::DeliveryProgress;
@@ -17,7 +17,7 @@ use crate::registry::{
 
 pub(super) struct BudgetApi<R: CampaignRules> {
     pub(super) registry: Arc<Registry<R>>,
-    pub(super) exchange: Arc<dyn ExchangeView>,
+    pub(super) exchange: ExchangeSlot,
 }
 
 pub(super) fn list<R: CampaignRules>(
@@ -163,13 +163,13 @@ pub(super) fn why<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> ReplyR
     // Without an answer, the cause does not mention the plan.
     let found = of.registry.deliveries(&[id.to_owned()]).unwrap_or_default();
     let delivery = found.first().map(|(_, delivery)| delivery);
-    Ok(Reply::json(&super::why::of_campaign(id, &standing, delivery, &*of.exchange)))
+    Ok(Reply::json(&super::why::of_campaign(id, &standing, delivery, of.exchange.get())))
 }
 
 pub(super) fn why_account<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> ReplyResult {
     let id = call.parameter("id");
     let standing = of.registry.why_account(id)?;
-    Ok(Reply::json(&super::why::of_account(id, &standing, &*of.exchange)))
+    Ok(Reply::json(&super::why::of_account(id, &standing, of.exchange.get())))
 }
 
 pub(super) fn audit<R: CampaignRules>(of: &BudgetApi<R>, call: &ApiCall) -> ReplyResult {

@@ -103,15 +103,13 @@ impl Fixture {
         let options = options.expect("options");
         let listener = listen(options.listen).expect("a listener");
         let address = listener.local_addr().expect("an address");
-        let view = Arc::new(View::default());
+        let (view, exchange) = (Arc::new(View::default()), ExchangeSlot::default());
+        exchange.set(Arc::<View>::clone(&view));
         let pages = Pages {
             exposition: Exposition::default(),
             readiness: Readiness::default(),
             shutdown: Shutdown::new(Duration::from_secs(3600)),
-            apis: vec![api(
-                Arc::<Registry<PriceRules>>::clone(&registry),
-                Arc::clone(&view) as Arc<dyn ExchangeView>,
-            )],
+            apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry), exchange)],
         };
         let admin = Admin::start(&options, listener, pages, &control);
         let admin = admin.expect("an admin listener");
