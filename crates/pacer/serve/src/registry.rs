@@ -36,6 +36,7 @@ use books::DefinitionTable;
 use changes::{LedgerBacklog, UncertainChange};
 use read::{DefinitionFiles, LastReading};
 
+pub(crate) use books::DefinitionView;
 pub use books::catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
 pub use definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
 pub use edits::{ChangeOptions, DefinitionAnswer, DefinitionEdit, Listing};

@@ -1,10 +1,8 @@
 //! Schemas of definitions and their patches, from the declarations that read them.
 
-use jiff::tz::TimeZone;
 use runtime::config::{Section, describe, json_schema};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
-use units::Currency;
 
 use crate::registry::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
 
@@ -64,7 +62,7 @@ fn declared_account() -> Value {
 }
 
 fn declared_campaign<R: CampaignRules>() -> Value {
-    let facts = |_: &str| Ok(AccountFacts { currency: Currency::USD, zone: TimeZone::UTC });
+    let facts = |_: &str| Ok(AccountFacts::unknown());
     declared("What is paid for. The keys are those of `[[campaign]]` in a file.", |s| {
         drop(DefinedCampaign::<R>::read(s, facts));
     })

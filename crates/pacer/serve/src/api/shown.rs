@@ -17,7 +17,7 @@ use units::{Currency, Nanos};
 
 use super::definitions;
 use crate::ledger::handle::DeliveryProgress;
-use crate::registry::ChangeRefusal;
+use crate::registry::{ChangeRefusal, DefinitionView};
 
 impl From<ChangeRefusal> for Reply {
     fn from(refused: ChangeRefusal) -> Self {
@@ -102,31 +102,13 @@ pub(super) fn code(currency: Option<Currency>) -> Option<String> {
     currency.map(|currency| currency.code().to_owned())
 }
 
-/// The current definition, as the registry stores it.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "the form alone is used, by the API's document")]
-struct DefinitionView {
-    id: String,
-    /// Grows by one with every change; also the ETag.
-    version: u64,
-    /// The ledger's permanent number; null for an account that never had seats.
-    slot: Option<u32>,
-    /// The file that defines it; null if the API does.
-    file: Option<String>,
-    removed: bool,
-    /// Keys that the API has overridden, until the file changes them.
-    held: Vec<String>,
-    /// Notes on its interpretation, and limits below the present spend.
-    warnings: Vec<String>,
-}
-
 /// The current definition of an account.
 #[derive(JsonSchema)]
 #[schemars(rename = "Account")]
 #[expect(dead_code, reason = "the form alone is used, by the API's document")]
 pub(super) struct AccountView {
     #[schemars(flatten)]
-    view: DefinitionView,
+    view: DefinitionView<'static>,
     #[schemars(schema_with = "definitions::account_reference")]
     definition: Value,
 }
@@ -137,7 +119,7 @@ pub(super) struct AccountView {
 #[expect(dead_code, reason = "the form alone is used, by the API's document")]
 pub(super) struct CampaignView {
     #[schemars(flatten)]
-    view: DefinitionView,
+    view: DefinitionView<'static>,
     #[schemars(schema_with = "definitions::campaign_reference")]
     definition: Value,
     /// Only in lists that request it; null for removed campaigns, and if the ledger does not

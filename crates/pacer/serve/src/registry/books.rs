@@ -12,7 +12,9 @@ use pacer_core::ledger::{
 };
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::KnownAccounts;
@@ -20,7 +22,7 @@ use super::refused::RegistryStartError;
 use crate::ledger::handle::CampaignTerms;
 use crate::ledger::zones::{ZoneError, Zones};
 use catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
-use record::{DefinitionRecord, RecordOrigin};
+use record::DefinitionRecord;
 
 /// End of campaigns without one: the last millisecond of the year 9999, which RFC 3339 can write.
 const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
@@ -33,9 +35,13 @@ pub(super) struct DefinitionEntry<T> {
     pub(super) value: Option<Arc<T>>,
 }
 
-impl<T> Clone for DefinitionEntry<T> {
-    fn clone(&self) -> Self {
-        Self { version: self.version, record: self.record.clone(), value: self.value.clone() }
+impl<R> DefinitionEntry<DefinedCampaign<R>> {
+    /// Id of the campaign's account, even if the campaign is removed or unreadable.
+    pub(super) fn account(&self) -> Option<Arc<str>> {
+        match &self.value {
+            Some(campaign) => Some(Arc::clone(&campaign.account)),
+            None => self.record.given().get("account")?.as_str().map(Arc::from),
+        }
     }
 }
 
@@ -192,16 +198,10 @@ impl<R> DefinitionTable<R> {
     pub(super) fn campaign_terms(&mut self, id: &str) -> Option<CampaignTerms> {
         let entry = self.campaigns.get(id)?;
         let (slot, version) = (entry.record.slot?, entry.version);
-        let (account, budget, pacing) = match &entry.value {
-            Some(campaign) if !entry.record.is_removed => {
-                let pacing = Some(Arc::clone(&campaign.pacing));
-                (Arc::clone(&campaign.account), campaign.budget, pacing)
-            }
-            _ => {
-                let given = entry.record.given();
-                (given.get("account")?.as_str()?.into(), always(true), None)
-            }
-        };
+        let campaign = entry.value.as_ref().filter(|_| !entry.record.is_removed);
+        let budget = campaign.map_or_else(|| always(true), |campaign| campaign.budget);
+        let pacing = campaign.map(|campaign| Arc::clone(&campaign.pacing));
+        let account = entry.account()?;
         let account = self.number(&account);
         let definition = CampaignDefinition { slot, version, account, budget };
         Some(CampaignTerms { definition, pacing })
@@ -241,18 +241,34 @@ pub(super) fn view(
     record: &DefinitionRecord,
     warnings: &[String],
 ) -> Value {
-    let file = match &record.origin {
-        RecordOrigin::Api => None,
-        RecordOrigin::File(path) => Some(path.display().to_string()),
+    let view = DefinitionView {
+        id,
+        version,
+        slot: record.slot.map(|slot| slot.0),
+        file: record.origin.file().map(|path| path.display().to_string()),
+        removed: record.is_removed,
+        definition: record.in_force(),
+        held: record.held.keys().collect(),
+        warnings,
     };
-    json!({
-        "id": id,
-        "version": version,
-        "slot": record.slot.map(|slot| slot.0),
-        "file": file,
-        "removed": record.is_removed,
-        "definition": record.in_force(),
-        "held": record.held.keys().collect::<Vec<_>>(),
-        "warnings": warnings,
-    })
+    serde_json::to_value(view).expect("the names of members are text")
+}
+
+/// The current definition, as the API shows it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DefinitionView<'v> {
+    id: &'v str,
+    /// Grows by one with every change; also the ETag.
+    version: u64,
+    /// The ledger's permanent number; null for an account that never had seats.
+    slot: Option<u32>,
+    /// The file that defines it; null if the API does.
+    file: Option<String>,
+    removed: bool,
+    #[schemars(skip)]
+    definition: Map<String, Value>,
+    /// Keys that the API has overridden, until the file changes them.
+    held: Vec<&'v str>,
+    /// Notes on its interpretation, and limits below the present spend.
+    warnings: &'v [String],
 }

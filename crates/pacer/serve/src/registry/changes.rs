@@ -1,6 +1,7 @@
 //! Applies judged changes: to the store, then to the ledger, then to everyone else.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pacer_core::definitions::difference::{KeyDifference, differences};
@@ -15,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::{error, warn};
 
-use super::books::record::{DefinitionRecord, RecordOrigin};
+use super::books::record::DefinitionRecord;
 use super::books::{DefinitionEntry, DefinitionTable, view};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use crate::ledger::handle::{CampaignTerms, DefinitionReport, LedgerError, LedgerHandle};
@@ -112,10 +113,7 @@ impl<R> DefinitionStep<R> {
             actor: self.actor.as_deref().unwrap_or("files"),
             changes: before.map(|before| differences(before, after)).unwrap_or_default(),
             definition: serde_json::from_str(after).expect("it was written as an object"),
-            file: match &record.origin {
-                RecordOrigin::Api => None,
-                RecordOrigin::File(path) => Some(path.to_string_lossy()),
-            },
+            file: record.origin.file().map(Path::to_string_lossy),
             held: record.held.keys().collect(),
             id: &self.id,
             idempotency: self

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::store::StoredKind;
 use runtime::config::ConfigProblem;
 
@@ -11,6 +12,7 @@ use super::books::record::RecordOrigin;
 use super::books::{DefinitionEntry, DefinitionTable};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::{FileDefinition, FileDefinitions, named_twice};
+use super::text::json::problem;
 
 pub(super) fn problems<R>(
     set: &FileDefinitions<R>,
@@ -79,14 +81,15 @@ pub(super) fn changed_campaign<R>(
     campaign: &DefinedCampaign<R>,
     before: Option<&DefinitionEntry<DefinedCampaign<R>>>,
 ) -> Option<String> {
-    let before = before?;
-    let remedy = |was: &str| format!("was \"{was}\" and does not change: make another campaign");
-    if let Some(known) = &before.value {
-        return (known.account != campaign.account).then(|| remedy(&known.account));
-    }
-    let given = before.record.given();
-    let account = given.get("account")?.as_str()?;
-    (*account != *campaign.account).then(|| remedy(account))
+    let was = before?.account()?;
+    (was != campaign.account)
+        .then(|| format!("was \"{was}\" and does not change: make another campaign"))
+}
+
+/// The problem of a definition for which no number is left.
+pub(super) fn too_many(key: &str) -> ConfigProblem {
+    let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
+    problem(key, None, remedy)
 }
 
 /// A seat of the account that another account has, and that account.
@@ -129,18 +132,15 @@ fn left_alone<'b, R>(
     let given: BTreeSet<Arc<str>> =
         set.accounts.iter().map(|found| found.value.id.as_str().into()).collect();
     let gone = books.accounts.iter().filter(move |(id, entry)| {
-        !entry.record.is_removed
-            && matches!(entry.record.origin, RecordOrigin::File(_))
-            && !given.contains(*id)
+        !entry.record.is_removed && entry.record.origin.file().is_some() && !given.contains(*id)
     });
     gone.filter_map(|(id, entry)| {
         let theirs = |campaign: &DefinedCampaign<R>| *campaign.account == **id;
         let mut campaigns = books.campaigns.iter().filter(|(_, entry)| is_of_api(entry));
         let (campaign, _) =
             campaigns.find(|(_, entry)| entry.value.as_deref().is_some_and(theirs))?;
-        let RecordOrigin::File(file) = &entry.record.origin else { return None };
         Some(ConfigProblem {
-            file: Some(file.display().to_string()),
+            file: Some(entry.record.origin.file()?.display().to_string()),
             line: None,
             column: None,
             key: "account".to_owned(),

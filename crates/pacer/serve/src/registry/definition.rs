@@ -29,7 +29,8 @@ pub struct AccountFacts {
 }
 
 impl AccountFacts {
-    pub(super) const fn unknown() -> Self {
+    /// Assumed of an account that is not known yet.
+    pub(crate) const fn unknown() -> Self {
         Self { currency: Currency::USD, zone: TimeZone::UTC }
     }
 }

@@ -168,13 +168,9 @@ impl<R: CampaignRules> Registry<R> {
     /// Definitions as shown, in the order of their ids, and whether there are more.
     pub fn list(&self, kind: StoredKind, listing: &Listing) -> (Vec<Value>, bool) {
         let books = self.inner.books();
-        let account = |entry: &DefinitionEntry<super::DefinedCampaign<R>>| {
-            let given = || entry.record.given().get("account")?.as_str().map(str::to_owned);
-            entry.value.as_ref().map(|it| it.account.to_string()).or_else(given)
-        };
         let mut ids = match kind {
             StoredKind::Account => listed(&books.accounts, listing, |_| None),
-            StoredKind::Campaign => listed(&books.campaigns, listing, account),
+            StoredKind::Campaign => listed(&books.campaigns, listing, DefinitionEntry::account),
         };
         let is_more = ids.len() > listing.most;
         ids.truncate(listing.most);
@@ -202,10 +198,11 @@ impl<R: CampaignRules> Registry<R> {
         record: DefinitionRecord,
     ) -> Result<DefinitionStep<R>, ChangeRefusal> {
         let books = self.inner.books();
-        let (id, becomes, mut warnings, limits) = match kind {
+        let judged = match kind {
             StoredKind::Account => account(&books, before, record)?,
             StoredKind::Campaign => campaign(&books, before, record)?,
         };
+        let JudgedDefinition { id, becomes, mut warnings, limits } = judged;
         drop(books);
         if let (Some(_), Some(limits)) = (before, limits) {
             warnings.extend(self.below_spent(kind, &id, &limits));
@@ -241,12 +238,18 @@ impl<R: CampaignRules> Registry<R> {
     }
 }
 
-type JudgedDefinition<R> = (Arc<str>, NewEntry<R>, Vec<String>, Option<BudgetLimits>);
+struct JudgedDefinition<R> {
+    id: Arc<str>,
+    becomes: NewEntry<R>,
+    warnings: Vec<String>,
+    /// None if it is removed.
+    limits: Option<BudgetLimits>,
+}
 
 fn account<R: CampaignRules>(
     books: &DefinitionTable<R>,
     before: Option<(&str, &DefinitionRecord)>,
-    mut record: DefinitionRecord,
+    record: DefinitionRecord,
 ) -> Result<JudgedDefinition<R>, ChangeRefusal> {
     let (account, given) = read::account(&record.in_force()).map_err(ChangeRefusal::Invalid)?;
     let id: Arc<str> = account.id.as_str().into();
@@ -260,29 +263,23 @@ fn account<R: CampaignRules>(
         let remedy = format!("names `{seat}`, as does account `{other}`: remove one");
         problems.push(problem("seats", None, remedy));
     }
-    if record.slot.is_none() && !account.seats.is_empty() {
-        record.slot = Some(next_slot(books, &mut problems));
-    }
-    if !problems.is_empty() {
-        return Err(ChangeRefusal::Invalid(problems));
-    }
-    if record.origin == RecordOrigin::Api {
-        record.given = packed::pack(&given);
-    }
-    let limits = account.limits;
+    let next_slot = (!account.seats.is_empty()).then_some(books.next_slot);
+    let record = finished(record, &given, next_slot, problems)?;
+    let limits = Some(account.limits);
     let entry = DefinitionEntry { version, record, value: Some(Arc::new(account)) };
-    Ok((id, NewEntry::Account(entry), Vec::new(), Some(limits)))
+    Ok(JudgedDefinition { id, becomes: NewEntry::Account(entry), warnings: Vec::new(), limits })
 }
 
 fn campaign<R: CampaignRules>(
     books: &DefinitionTable<R>,
     before: Option<(&str, &DefinitionRecord)>,
-    mut record: DefinitionRecord,
+    record: DefinitionRecord,
 ) -> Result<JudgedDefinition<R>, ChangeRefusal> {
     if let (true, Some((id, _))) = (record.is_removed, before) {
         let version = books.campaigns.get(id).map_or(1, |entry| entry.version + 1);
         let becomes = NewEntry::Campaign(DefinitionEntry { version, record, value: None });
-        return Ok((id.into(), becomes, Vec::new(), None));
+        let (id, warnings) = (id.into(), Vec::new());
+        return Ok(JudgedDefinition { id, becomes, warnings, limits: None });
     }
     let facts = books.facts(|entry| !entry.record.is_removed);
     let read = read::campaign::<R>(&record.in_force(), &facts);
@@ -290,30 +287,35 @@ fn campaign<R: CampaignRules>(
     let id = Arc::clone(&campaign.id);
     let entry = books.campaigns.get(&id);
     let version = free(StoredKind::Campaign, &id, before, entry)?;
-    let mut problems = Vec::new();
-    if let Some(remedy) = cross::changed_campaign(&campaign, entry) {
-        problems.push(problem("account", Some(format!("\"{}\"", campaign.account)), remedy));
-    }
+    let changed = cross::changed_campaign(&campaign, entry)
+        .map(|remedy| problem("account", Some(format!("\"{}\"", campaign.account)), remedy));
+    let problems = changed.into_iter().collect();
+    let record = finished(record, &given, Some(books.next_slot), problems)?;
+    let (limits, warnings) = (Some(campaign.budget.limits), campaign.notes.to_vec());
+    let entry = DefinitionEntry { version, record, value: Some(Arc::new(campaign)) };
+    Ok(JudgedDefinition { id, becomes: NewEntry::Campaign(entry), warnings, limits })
+}
+
+/// The record to store, with its number: `next_slot` if it needs one and has none.
+fn finished(
+    mut record: DefinitionRecord,
+    given: &str,
+    next_slot: Option<u32>,
+    mut problems: Vec<ConfigProblem>,
+) -> Result<DefinitionRecord, ChangeRefusal> {
     if record.slot.is_none() {
-        record.slot = Some(next_slot(books, &mut problems));
+        record.slot = next_slot.map(CampaignIndex);
+        if record.slot.is_some_and(|slot| slot.0 >= SLOTS_MAX) {
+            problems.push(cross::too_many("id"));
+        }
     }
     if !problems.is_empty() {
         return Err(ChangeRefusal::Invalid(problems));
     }
     if record.origin == RecordOrigin::Api {
-        record.given = packed::pack(&given);
+        record.given = packed::pack(given);
     }
-    let (limits, notes) = (campaign.budget.limits, campaign.notes.to_vec());
-    let entry = DefinitionEntry { version, record, value: Some(Arc::new(campaign)) };
-    Ok((id, NewEntry::Campaign(entry), notes, Some(limits)))
-}
-
-fn next_slot<R>(books: &DefinitionTable<R>, problems: &mut Vec<ConfigProblem>) -> CampaignIndex {
-    if books.next_slot >= SLOTS_MAX {
-        let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
-        problems.push(problem("id", None, remedy));
-    }
-    CampaignIndex(books.next_slot)
+    Ok(record)
 }
 
 /// The version of a new record. If it replaces none, its id must be free.
@@ -423,12 +425,13 @@ fn of_api(body: &Map<String, Value>) -> DefinitionRecord {
 fn listed<'b, T>(
     entries: &'b BTreeMap<Arc<str>, DefinitionEntry<T>>,
     listing: &Listing,
-    account: impl Fn(&DefinitionEntry<T>) -> Option<String>,
+    account: impl Fn(&DefinitionEntry<T>) -> Option<Arc<str>>,
 ) -> Vec<&'b str> {
     let after = listing.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     let is_wanted = |entry: &DefinitionEntry<T>| {
         (listing.with_removed || !entry.record.is_removed)
-            && (listing.account.is_none() || account(entry) == listing.account)
+            && (listing.account.is_none()
+                || account(entry).as_deref() == listing.account.as_deref())
     };
     let found = entries.range::<str, _>((after, Bound::Unbounded));
     let found = found.filter(|(_, entry)| is_wanted(entry)).map(|(id, _)| &**id);

@@ -26,7 +26,6 @@ use super::read::{
     self, DefinitionFiles, FileDefinition, FileDefinitions, KnownAccounts, LastReading,
 };
 use super::refused::ChangeRefusal;
-use super::text::json;
 use super::{CampaignRules, ChangeState, Registry, RegistryState, cross};
 
 /// When files are read again if it is unknown whether their definitions were stored.
@@ -210,8 +209,7 @@ pub(super) fn planned<R: CampaignRules>(
     plan.campaigns();
     plan.removals();
     if plan.next_slot > SLOTS_MAX {
-        let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
-        problems.push(json::problem("campaign", None, remedy));
+        problems.push(cross::too_many("campaign"));
     }
     let FilesPlan { steps, same, .. } = plan;
     if problems.is_empty() { Ok(PlannedChanges { steps, same }) } else { Err(problems) }
@@ -353,9 +351,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
 }
 
 fn is_gone<T>(entry: &DefinitionEntry<T>, id: &str, given: &HashSet<&str>) -> bool {
-    let is_of_files =
-        matches!(entry.record.origin, RecordOrigin::File(_)) && !entry.record.is_removed;
-    is_of_files && !given.contains(id)
+    entry.record.origin.file().is_some() && !entry.record.is_removed && !given.contains(id)
 }
 
 fn record_of<T, U>(

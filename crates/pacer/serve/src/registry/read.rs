@@ -63,7 +63,7 @@ impl LastReading {
 
 pub(super) type KnownAccounts = BTreeMap<Arc<str>, AccountFacts>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FileDefinition<T> {
     pub(super) value: Arc<T>,
     /// As JSON, without defaults.
@@ -72,19 +72,6 @@ pub(super) struct FileDefinition<T> {
     pub(super) line: Option<usize>,
     /// Its index among its kind in the file.
     pub(super) index: usize,
-}
-
-impl<T> Clone for FileDefinition<T> {
-    fn clone(&self) -> Self {
-        let (value, given, file) = (&self.value, &self.given, &self.file);
-        Self {
-            value: Arc::clone(value),
-            given: given.clone(),
-            file: Arc::clone(file),
-            line: self.line,
-            index: self.index,
-        }
-    }
 }
 
 #[derive(Debug)]

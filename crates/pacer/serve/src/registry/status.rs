@@ -10,7 +10,6 @@ use pacer_core::refusal::SpendRefusal;
 use pacer_core::store::{AuditEntry, AuditKey, StoreQuery, StoredKind};
 use units::{Cpm, Currency};
 
-use super::books::record::RecordOrigin;
 use super::edits::unknown;
 use super::refused::ChangeRefusal;
 use super::{CampaignRules, Registry};
@@ -74,10 +73,7 @@ impl<R: CampaignRules> Registry<R> {
         let campaign = entry.value.as_ref().filter(|_| !is_removed);
         let account = campaign.and_then(|campaign| books.accounts.get(&*campaign.account));
         let account = account.and_then(|entry| entry.value.as_ref());
-        let refused_file = match &entry.record.origin {
-            RecordOrigin::Api => None,
-            RecordOrigin::File(file) => Some(file.display().to_string()),
-        };
+        let refused_file = entry.record.origin.file().map(|file| file.display().to_string());
         let is_refused = |file: &String| {
             self.refused_files().iter().any(|problem| problem.file.as_ref() == Some(file))
         };

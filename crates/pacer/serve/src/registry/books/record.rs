@@ -32,6 +32,16 @@ pub struct DefinitionRecord {
     pub held: FileOverrides,
 }
 
+impl RecordOrigin {
+    /// The file. None for the API.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Api => None,
+            Self::File(path) => Some(path),
+        }
+    }
+}
+
 impl DefinitionRecord {
     /// The origin's definition.
     pub fn given(&self) -> Map<String, Value> {
@@ -55,11 +65,8 @@ impl DefinitionRecord {
 
     /// The record as stored; `given` is the origin's text.
     pub(in crate::registry) fn to_bytes(&self, given: &str) -> Vec<u8> {
-        let file = match &self.origin {
-            RecordOrigin::Api => None,
-            RecordOrigin::File(path) => Some(path.display().to_string()),
-        };
-        let (slot, file) = (Value::from(self.slot.map(|slot| slot.0)), Value::from(file));
+        let file = Value::from(self.origin.file().map(|path| path.display().to_string()));
+        let slot = Value::from(self.slot.map(|slot| slot.0));
         let (is_removed, held) = (self.is_removed, Value::from(self.held.members()));
         let record = format!(
             r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
