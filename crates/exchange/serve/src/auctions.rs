@@ -1,6 +1,8 @@
 //! One auction on a shard, from its request to its answer.
 
+pub(crate) mod abandonment;
 pub(crate) mod auction;
+pub(crate) mod calls;
 pub(crate) mod closing;
 pub mod explain;
 pub(crate) mod no_bid;

@@ -22,7 +22,7 @@ pub use inbox::Outcomes;
 pub use peer::PoolLimits;
 pub use pool::{DspPool, DspReactor};
 pub use round::ask_all;
-pub use round::question::Question;
+pub use round::request::DspRequest;
 pub use sockets::tls::{Authorities, TlsOptions};
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use exchange_core::guard::{
-    CallGrant, CallPermit, Governor, GuardLimits, GuardReport, GuardStatus, STEP, ShardGuard,
+    CallGrant, CallPermit, CallTrial, Governor, GuardLimits, GuardRefusal, GuardReport,
+    GuardStatus, STEP, ShardGuard,
 };
 use runtime::control::{Control, ControlTask};
 use runtime::shutdown::Shutdown;
@@ -192,25 +193,21 @@ impl GuardPort {
     }
 }
 
-/// A running call; ends when dropped.
-pub struct CallInFlight {
+/// A call in flight; its drop releases the permit.
+#[derive(Debug)]
+pub struct OwnedCallPermit {
     guard: SharedGuard,
     permit: Option<CallPermit>,
 }
 
-impl CallInFlight {
-    pub fn new(guard: &SharedGuard, permit: CallPermit) -> Self {
-        Self { guard: Rc::clone(guard), permit: Some(permit) }
+impl OwnedCallPermit {
+    pub fn acquire(guard: &SharedGuard) -> Result<(Self, CallTrial), GuardRefusal> {
+        let (permit, trial) = guard.borrow_mut().admit()?;
+        Ok((Self { guard: Rc::clone(guard), permit: Some(permit) }, trial))
     }
 }
 
-impl std::fmt::Debug for CallInFlight {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CallInFlight")
-    }
-}
-
-impl Drop for CallInFlight {
+impl Drop for OwnedCallPermit {
     fn drop(&mut self) {
         let permit = self.permit.take().expect("it is released once, here");
         self.guard.borrow_mut().release(permit);

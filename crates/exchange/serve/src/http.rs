@@ -16,6 +16,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use openrtb::codes::NoBidReason;
+use openrtb::{InvalidReason, InvalidRequest};
 use runtime::service::{
     ClientConnection, ConnectionOptions, HeadLimits, HttpRequest, HttpService, LocalFuture,
     ServiceShard,
@@ -86,57 +87,51 @@ impl HttpService for ExchangeHttp {
     type Body = Full<Bytes>;
 
     async fn answer(&self, request: HttpRequest) -> Response<Full<Bytes>> {
-        handle(request, &self.0).await
+        let Self(shard) = self;
+        let HttpRequest { head, body, arrival, peer, .. } = request;
+        let snapshot = shard.snapshot();
+        if head.uri.path().starts_with(BEACON_PATH) && head.method == Method::GET {
+            let (uri, headers) = (&head.uri, &head.headers);
+            let called = BeaconCall { shard, snapshot: &snapshot, uri, headers, peer };
+            return called.answer().await;
+        }
+        let config = snapshot.config();
+        if let Err(refusal) = check_bid_request_head(&head) {
+            return self.refuse(&refusal);
+        }
+        // Never refuse beacons for overload: they bill.
+        let Ok(in_flight) = shard.admission.admit(arrival).await else {
+            shard.metrics.count_no_bid(NoBidReason::Overloaded);
+            return overloaded(&head.headers, body, config).await;
+        };
+        let body = match http_kit::body::read(&head.headers, body, config.inbound.body()).await {
+            Ok(body) => body,
+            Err(error) => {
+                return self.refuse(&RequestRefusal::with(error.status(), error.to_string()));
+            }
+        };
+        let key = presented_key(&head.headers);
+        let traceparent = head.headers.get("traceparent").map(HeaderValue::as_bytes);
+        let request = AuctionRequest { arrival, body: &body, key, traceparent };
+        let reply = auction::run(shard, &snapshot, request).await;
+        drop(in_flight);
+        answer(reply, config, shard, prefers_gzip(&head.headers))
     }
 
     fn malformed(&self, problem: &MalformedHead) -> Response<Full<Bytes>> {
-        self.0.metrics.turned_away.increment();
-        refuse(&RequestRefusal::with(StatusCode::BAD_REQUEST, problem.to_string()))
+        self.refuse(&RequestRefusal::with(StatusCode::BAD_REQUEST, problem.to_string()))
     }
 }
 
-async fn handle(request: HttpRequest, shard: &Rc<ExchangeShard>) -> Response<Full<Bytes>> {
-    let HttpRequest { head, body, arrival, peer, .. } = request;
-    let snapshot = shard.snapshot();
-    if head.uri.path().starts_with(BEACON_PATH) && head.method == Method::GET {
-        let (uri, headers) = (&head.uri, &head.headers);
-        let called = BeaconCall { shard, snapshot: &snapshot, uri, headers, peer };
-        return called.answer().await;
-    }
-    let config = snapshot.config();
-    let reply = match route(&head) {
-        Err(turned_away) => Err(turned_away),
-        // Never refuse beacons for overload: they bill.
-        Ok(()) => match shard.admission.admit(arrival).await {
-            Err(_) => {
-                shard.metrics.count_no_bid(NoBidReason::Overloaded);
-                return overloaded(&head.headers, body, config).await;
-            }
-            Ok(_in_flight) => {
-                match http_kit::body::read(&head.headers, body, config.inbound.body()).await {
-                    Err(error) => Err(RequestRefusal::with(error.status(), error.to_string())),
-                    Ok(body) => {
-                        let traceparent =
-                            head.headers.get("traceparent").map(HeaderValue::as_bytes);
-                        let key = presented_key(&head.headers);
-                        let request = AuctionRequest { arrival, body: &body, key, traceparent };
-                        Ok(auction::run(shard, &snapshot, request).await)
-                    }
-                }
-            }
-        },
-    };
-    match reply {
-        Ok(reply) => answer(reply, config, shard, prefers_gzip(&head.headers)),
-        Err(turned_away) => {
-            shard.metrics.turned_away.increment();
-            refuse(&turned_away)
-        }
+impl ExchangeHttp {
+    fn refuse(&self, refusal: &RequestRefusal) -> Response<Full<Bytes>> {
+        self.0.metrics.turned_away.increment();
+        refuse(refusal)
     }
 }
 
 /// Checks that the head is a bid request's.
-fn route(head: &Parts) -> Result<(), RequestRefusal> {
+fn check_bid_request_head(head: &Parts) -> Result<(), RequestRefusal> {
     if head.uri.path().starts_with(BEACON_PATH) {
         return Err(RequestRefusal::method("GET", "notices are called with GET"));
     }
@@ -172,10 +167,7 @@ async fn overloaded(
     match config.overload_answer {
         OverloadAnswer::Unavailable => {
             let problem = "the exchange is overloaded; try again in a second";
-            let turned_away = RequestRefusal::with(StatusCode::SERVICE_UNAVAILABLE, problem);
-            let mut response = refuse(&turned_away);
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            response
+            refuse(&RequestRefusal::with(StatusCode::SERVICE_UNAVAILABLE, problem))
         }
         OverloadAnswer::NoBid if config.explain_no_bid => {
             let id = std::str::from_utf8(&body).ok().and_then(openrtb::request_id);
@@ -200,10 +192,7 @@ fn answer(
     shard: &Rc<ExchangeShard>,
     prefers_gzip: bool,
 ) -> Response<Full<Bytes>> {
-    let negotiated = |body: String| {
-        let is_compressed = prefers_gzip && body.len() >= GZIP_BYTES_MIN;
-        negotiated(body, is_compressed)
-    };
+    let negotiated = |body: String| negotiated(body, prefers_gzip);
     match reply {
         AuctionReply::Bid { body, notices } => {
             if !notices.is_empty() {
@@ -214,13 +203,8 @@ fn answer(
             negotiated(body)
         }
         AuctionReply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
-        AuctionReply::Refused { status, problem } => {
-            shard.metrics.turned_away.increment();
-            let mut response = refuse(&RequestRefusal::with(status, problem));
-            if status == StatusCode::TOO_MANY_REQUESTS {
-                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            response
+        AuctionReply::CallerRefused { status, problem } => {
+            refuse(&RequestRefusal::with(status, problem))
         }
         AuctionReply::NoBid { id, reason, explanation: Some(explanation) } => {
             negotiated(with_debug(no_bid(&id, reason), *explanation))
@@ -233,7 +217,8 @@ fn answer(
 }
 
 /// An auction's answer, which caches must vary by encoding.
-fn negotiated(body: String, is_compressed: bool) -> Response<Full<Bytes>> {
+fn negotiated(body: String, prefers_gzip: bool) -> Response<Full<Bytes>> {
+    let is_compressed = prefers_gzip && body.len() >= GZIP_BYTES_MIN;
     let body = if is_compressed { gzip(|write| write(body.as_bytes())) } else { body.into_bytes() };
     let mut response = json(StatusCode::OK, body);
     let headers = response.headers_mut();
@@ -252,15 +237,15 @@ fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
     bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes))
 }
 
-fn refuse(turned_away: &RequestRefusal) -> Response<Full<Bytes>> {
-    let problem = openrtb::InvalidRequest::at(
-        openrtb::InvalidReason::NotJson,
-        "",
-        turned_away.problem.as_str(),
-    );
-    let mut response = json(turned_away.status, problem.to_json());
-    if let Some(allow) = turned_away.allow {
+fn refuse(refusal: &RequestRefusal) -> Response<Full<Bytes>> {
+    let RequestRefusal { status, problem, allow } = refusal;
+    let problem = InvalidRequest::at(InvalidReason::NotJson, "", problem.as_str());
+    let mut response = json(*status, problem.to_json());
+    if let Some(allow) = allow {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(status) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response
 }

@@ -7,41 +7,45 @@ use std::time::Duration;
 
 use exchange_core::delivery::{BestEffort, ForwardedDevice, Notice};
 use exchange_core::explain::response_content;
-use exchange_core::guard::{CallTrial, CallVerdict};
-use exchange_core::record::CallOutcome;
-use exchange_core::record::JudgedAuction;
+use exchange_core::guard::CallTrial;
+use exchange_core::record::{CallOutcome, JudgedAuction};
 use exchange_core::{
     Auction, AuctionSchedule, ClearedAuction, Clearing, Conclusion, DspAnswer, Fate, FetchedMarkup,
-    Judge, Judgement, MarkupRequest, NotSent, NoticeKind, NoticeMode, ResponseFate, Sale,
-    SaleBilledNow, Sealing, TokenId, Win, checked_markup, conclude, markup_wanted, offer_others,
-    sales,
+    Judge, Judgement, MarkupRequest, NotSent, NoticeKind, NoticeMode, PlannedNotice, ResponseFate,
+    Sale, SaleBilledNow, Sealing, TokenId, Win, checked_markup, conclude, markup_wanted,
+    offer_others, sales,
 };
 use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use crate::auctions::abandonment::AbandonmentGuard;
+use crate::auctions::calls::AuctionCalls;
 use crate::auctions::no_bid::no_bid_reason;
-use crate::auctions::record::{Calls, RecordedAuction, recorded_calls};
-use crate::auctions::reservations::{AuctionReservations, DirectOffer, SealedReservation};
+use crate::auctions::record::AuctionRecorder;
+use crate::auctions::reservations::{AuctionReservations, DirectBids, SealedReservation};
 use crate::auctions::trace::AuctionTimings;
 use crate::budgets::billing::DirectBill;
 use crate::fanout::Outcomes;
 use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms};
+use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// Time kept from fetching ads, to write the answer.
 const WRITE_TIME: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy)]
 pub struct AuctionClosing<'s> {
-    pub recorded: RecordedAuction<'s>,
+    pub shard: &'s ExchangeShard,
+    pub snapshot: &'s ShardSnapshot,
+    pub recorder: AuctionRecorder<'s>,
     pub auction: &'s Auction<'s>,
     pub schedule: &'s AuctionSchedule,
-    pub calls: Calls<'s>,
+    pub calls: AuctionCalls<'s>,
     pub outcomes: &'s Outcomes,
-    pub direct: Option<&'s DirectOffer<'s>>,
+    pub direct: Option<&'s DirectBids<'s>>,
 }
 
-pub struct ClosedAuction {
+pub struct AuctionResult {
     pub response: Result<String, NoBidReason>,
     pub notices: Vec<NoticeCommand>,
     /// Calls with an unreadable bid response, by position; they count as malformed.
@@ -50,23 +54,22 @@ pub struct ClosedAuction {
 }
 
 impl AuctionClosing<'_> {
-    /// Judges, clears, and writes the answer and the record. `timings` end at the close.
-    pub async fn conclude(&self, trials: Vec<CallTrial>, timings: AuctionTimings) -> ClosedAuction {
+    /// Judges, clears, and writes the answer and the record.
+    pub async fn finish(&self, guard: &mut AbandonmentGuard<'_>) -> AuctionResult {
+        let Self { shard, snapshot, auction, .. } = *self;
         let answers = self.answers();
-        let uncounted = PendingCounts { closing: self, trials };
-        let mut judging = Judge::new(self.auction, &answers);
+        let mut judging = Judge::new(auction, &answers);
         while judging.proceed() {
             tokio::task::yield_now().await; // Others wait for the shard.
         }
         let mut judgement = judging.finish();
-        let unreadable = self.note_responses(uncounted.into_trials(), &answers, &judgement);
-        let sealer = self.recorded.snapshot.sealer();
+        let unreadable = self.report_calls(&mut guard.trials, &answers, &judgement);
+        let sealer = snapshot.sealer();
         let mut fetched = Vec::new();
-        let RecordedAuction { shard, snapshot, .. } = self.recorded;
-        let mut reservations = AuctionReservations::new(shard, snapshot, self.auction, self.direct);
+        let mut reservations = AuctionReservations::new(shard, snapshot, auction, self.direct);
         let mut clearing = reservations.clear(&judgement);
         if let Some(sealer) = sealer {
-            let until = self.recorded.shard.instant(self.schedule.deadline) - WRITE_TIME;
+            let until = shard.instant(self.schedule.deadline) - WRITE_TIME;
             let until = until.min(Instant::now() + sealer.markup_timeout);
             let mut ads =
                 MarkupFetcher { closing: self, sealer, until, without_markup: Vec::new() };
@@ -74,10 +77,10 @@ impl AuctionClosing<'_> {
                 clearing = reservations.clear(&judgement);
             }
             let authorise = |win: &Win| reservations.authorise(&judgement, win);
-            offer_others(self.auction, &judgement, &mut clearing, authorise);
+            offer_others(auction, &judgement, &mut clearing, authorise);
         }
-        reservations.keep_returned(&judgement, &clearing);
-        let sales = sales(self.auction, &judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
+        let sales = sales(auction, &judgement, &clearing);
         self.count(&judgement, &clearing, &sales);
         let cleared = ClearedAuction {
             answers: &answers,
@@ -96,122 +99,108 @@ impl AuctionClosing<'_> {
             fetched: &fetched,
             reserved: &reserved,
         });
-        let mut conclusion = conclude(self.auction, &cleared, sealing.as_ref());
-        let refused = reservations.refused().to_vec();
-        let unbilled = reservations.hand_over(reserved, &conclusion.billable);
-        let billed = std::mem::take(&mut conclusion.billed);
-        self.settle_unbilled(self.bill(unbilled, billed, &sales), &sales);
-        let (response, notices) = self.notify(conclusion);
+        let mut conclusion = conclude(auction, &cleared, sealing.as_ref());
+        let refusals = reservations.refusals().to_vec();
+        let without_beacon = reservations.hand_over(reserved, &conclusion.billable);
+        self.bill(std::mem::take(&mut conclusion.billed), without_beacon, &sales);
+        let response = conclusion.response.take();
         let response = response.ok_or_else(|| no_bid_reason(&self.outcomes.calls, self.direct));
-        let timings =
-            AuctionTimings { cleared: Some(cleared_at), answered: Instant::now(), ..timings };
-        let calls = recorded_calls(self.calls, self.outcomes, timings.arrival);
-        let calls = calls.chain(self.direct.map(DirectOffer::call));
+        let notices = self.notice_commands(conclusion);
+        let mut timings =
+            AuctionTimings { cleared: Some(cleared_at), answered: Instant::now(), ..guard.timings };
+        let calls = self.calls.recorded(Some(self.outcomes), timings.arrival);
+        let calls = calls.chain(self.direct.map(DirectBids::call));
         let no_bid = response.as_ref().err().copied();
-        let judged = JudgedAuction { cleared, refusals: &refused };
-        self.recorded.closed(judged, calls, no_bid, &timings);
+        let judged = JudgedAuction { cleared, refusals: &refusals };
+        self.recorder.record(&timings, no_bid, Some(judged), calls);
         // The record delays the answer too.
-        let timings = AuctionTimings { answered: Instant::now(), ..timings };
-        ClosedAuction { response, notices, unreadable, timings }
+        timings.answered = Instant::now();
+        AuctionResult { response, notices, unreadable, timings }
     }
 
     fn answers(&self) -> Vec<DspAnswer<'_>> {
-        let mut answers = Vec::with_capacity(self.calls.0.len());
-        for (call, (ask, outcome)) in self.calls.0.iter().zip(&self.outcomes.calls).enumerate() {
+        let mut answers = Vec::with_capacity(self.calls.calls.len());
+        for (call, (ask, outcome)) in self.calls.calls.iter().zip(&self.outcomes.calls).enumerate()
+        {
             if *outcome == CallOutcome::Answered {
                 answers.push(DspAnswer { ask: *ask, body: self.outcomes.body(call) });
             }
         }
-        answers.extend(self.direct.map(DirectOffer::answer));
+        answers.extend(self.direct.map(DirectBids::answer));
         answers
     }
 
-    /// Bills the sales that are billed at once, and returns the other reservations.
+    /// Bills the sales that are billed at once, and ends the other reservations without a beacon of
+    /// ours. A caller that bills passed-through ads does not report it, so they count as billed now.
+    /// Other ads without a beacon are never billed.
     fn bill(
         &self,
-        mut reserved: Vec<SealedReservation>,
         billed: Vec<SaleBilledNow>,
+        mut reserved: Vec<SealedReservation>,
         sales: &[Sale],
-    ) -> Vec<SealedReservation> {
+    ) {
+        let sale_of = |bid| sales.iter().find(|sale| sale.bid == bid);
         for SaleBilledNow { bid, notice } in billed {
-            let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
+            let sale = sale_of(bid).expect("what is billed is sold");
             let Some(id) = TokenId::of_billing(self.auction.id, sale) else {
                 continue; // Its reservation is released with the others.
             };
             let at = reserved.iter().position(|(own, _)| *own == bid);
             let reservation = at.map(|at| reserved.swap_remove(at).1);
             let notice = notice.and_then(|notice| self.notice(notice.dsp, notice.url));
-            self.recorded.shard.bill(DirectBill { id, reservation, notice });
+            self.shard.bill(DirectBill { id, reservation, notice });
         }
-        reserved
-    }
-
-    /// Ends reservations without a beacon of ours. A caller that bills passed-through ads does not
-    /// report it, so they count as billed now. Other ads without a beacon are never billed.
-    fn settle_unbilled(&self, reserved: Vec<SealedReservation>, sales: &[Sale]) {
-        let shard = self.recorded.shard;
-        let Some(budget) = shard.budget() else { return };
+        let Some(budget) = self.shard.budget() else { return };
         let is_passed_through = self.auction.publisher_terms().notices == NoticeMode::PassThrough;
         for (bid, reservation) in reserved {
-            let sale = sales.iter().find(|sale| sale.bid == bid).filter(|_| is_passed_through);
+            let sale = sale_of(bid).filter(|_| is_passed_through);
             match sale.and_then(|sale| TokenId::of_billing(self.auction.id, sale)) {
                 Some(id) => {
                     let reservation = Some(reservation);
-                    shard.bill(DirectBill { id, reservation, notice: None });
+                    self.shard.bill(DirectBill { id, reservation, notice: None });
                 }
                 None => budget.release(&reservation),
             }
         }
     }
 
-    /// Counts the calls' outcomes and reports them to the guards. Returns unreadable calls.
-    fn note_responses(
+    /// Counts the calls' outcomes and reports them to the breakers. Returns unreadable calls.
+    fn report_calls(
         &self,
-        trials: Vec<CallTrial>,
+        trials: &mut Vec<CallTrial>,
         answers: &[DspAnswer<'_>],
         judgement: &Judgement<'_>,
     ) -> Vec<usize> {
         let mut responses = judgement.responses.iter().zip(answers);
         let mut unreadable = Vec::new();
-        for (call, trial) in trials.into_iter().enumerate() {
+        for (call, trial) in trials.drain(..).enumerate() {
             let mut outcome = self.outcomes.calls[call];
             if outcome == CallOutcome::Answered {
-                let lane = &self.recorded.snapshot.dsps[self.calls.0[call].dsp];
+                let metrics = &self.calls.dsp(call).metrics;
                 let (content, answer) = responses.next().expect("each answer was judged");
-                lane.metrics.responses[*content as usize].increment();
+                metrics.responses[*content as usize].increment();
                 if *content == ResponseFate::Malformed {
                     outcome = CallOutcome::Malformed;
                     unreadable.push(call);
                 }
                 if matches!(content, ResponseFate::Malformed | ResponseFate::TooManyBids) {
-                    lane.metrics.errors.note(|| response_content(*content, answer.body));
+                    metrics.errors.note(|| response_content(*content, answer.body));
                 }
             }
-            self.note_call(call, outcome, trial);
+            self.calls.report(call, outcome, self.outcomes.time_given(call), trial);
         }
         for (answer, surplus) in &judgement.surplus {
-            let metrics = self.recorded.snapshot.dsp_metrics(answers[*answer].ask.dsp);
+            let metrics = self.snapshot.dsp_metrics(answers[*answer].ask.dsp);
             metrics.surplus_bids.add(*surplus as u64);
         }
         unreadable
     }
 
-    fn note_call(&self, call: usize, outcome: CallOutcome, trial: CallTrial) {
-        let lane = &self.recorded.snapshot.dsps[self.calls.0[call].dsp];
-        lane.metrics.outcomes[outcome as usize].increment();
-        let least = self.recorded.snapshot.config().timeout_counts_after;
-        let had_min_time = self.outcomes.time_given(call).is_some_and(|given| least <= given);
-        lane.guard.borrow_mut().settle(trial, call_verdict(outcome, had_min_time));
-    }
-
     /// Counts bids by fate, and sales; a test sells nothing.
     fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing, sales: &[Sale]) {
-        let metrics = &self.recorded.shard.metrics;
+        let metrics = &self.shard.metrics;
         for bid in &judgement.bids {
-            let fate = match bid.verdict {
-                Ok(entry) => clearing.fates[entry],
-                Err(fate) => fate,
-            };
+            let fate = bid.verdict.map_or_else(|fate| fate, |entry| clearing.fates[entry]);
             metrics.fates[fate as usize].increment();
         }
         if self.auction.request.is_test() {
@@ -224,81 +213,38 @@ impl AuctionClosing<'_> {
         for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
             metrics.sold.increment();
             let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
-            let seat = self.recorded.snapshot.seat_metrics(seat);
+            let seat = self.snapshot.seat_metrics(seat);
             seat.wins.increment();
             seat.revenue_nanos.add(sale.revenue.get());
         }
     }
 
-    fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<NoticeCommand>) {
-        let Conclusion { response, immediate, unsent, unmarked, .. } = conclusion;
+    /// Counts notices that are not sent, and returns those to send once the response is written.
+    fn notice_commands(&self, conclusion: Conclusion) -> Vec<NoticeCommand> {
+        let Conclusion { immediate, unsent, unmarked, .. } = conclusion;
         for unsent in unsent {
-            let metrics = self.recorded.snapshot.dsp_metrics(unsent.dsp);
+            let metrics = self.snapshot.dsp_metrics(unsent.dsp);
             metrics.unsent[unsent.reason as usize].increment();
         }
         for (dsp, why) in unmarked {
-            self.recorded.snapshot.dsp_metrics(dsp).unmarked[why as usize].increment();
+            self.snapshot.dsp_metrics(dsp).unmarked[why as usize].increment();
         }
-        let order = |planned: exchange_core::PlannedNotice| {
+        let command = |planned: PlannedNotice| {
             let kind = match planned.kind {
                 NoticeKind::Win => BestEffort::Win,
                 NoticeKind::Loss => BestEffort::Loss,
                 NoticeKind::Billing => return None, // Waits for its beacon.
             };
-            let notice = self.notice(planned.dsp, planned.url)?;
-            Some(NoticeCommand::Submit(kind, notice))
+            Some(NoticeCommand::Submit(kind, self.notice(planned.dsp, planned.url)?))
         };
-        (response, immediate.into_iter().filter_map(order).collect())
+        immediate.into_iter().filter_map(command).collect()
     }
 
     fn notice(&self, dsp: usize, url: String) -> Option<Notice> {
-        let lane = &self.recorded.snapshot.dsps[dsp];
-        let notice = Notice::new(Arc::clone(&lane.id), url, ForwardedDevice::default());
-        let count = |_| lane.metrics.unsent[NotSent::BadUrl as usize].increment();
+        let dsp = &self.snapshot.dsps[dsp];
+        let notice = Notice::new(Arc::clone(&dsp.id), url, ForwardedDevice::default());
+        let count = |_| dsp.metrics.unsent[NotSent::BadUrl as usize].increment();
         notice.map_err(count).ok()
-    }
-}
-
-/// Calls of an auction that is being judged. Counts them on drop, in case the caller leaves.
-struct PendingCounts<'c> {
-    closing: &'c AuctionClosing<'c>,
-    trials: Vec<CallTrial>,
-}
-
-impl PendingCounts<'_> {
-    fn into_trials(mut self) -> Vec<CallTrial> {
-        std::mem::take(&mut self.trials)
-    }
-}
-
-impl Drop for PendingCounts<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        for (call, trial) in std::mem::take(&mut self.trials).into_iter().enumerate() {
-            self.closing.note_call(call, self.closing.outcomes.calls[call], trial);
-        }
-    }
-}
-
-/// The outcome as evidence of the DSP's health.
-fn call_verdict(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
-    match outcome {
-        CallOutcome::Answered | CallOutcome::NoBid => CallVerdict::Good,
-        CallOutcome::Late => CallVerdict::TimedOut { had_min_time },
-        // Nothing was sent, or the caller left. An unresolved name is not the DSP's fault.
-        CallOutcome::Saturated
-        | CallOutcome::Unsent
-        | CallOutcome::Abandoned
-        | CallOutcome::Unresolved => CallVerdict::Neutral,
-        CallOutcome::Status
-        | CallOutcome::Malformed
-        | CallOutcome::TooLarge
-        | CallOutcome::Encoded
-        | CallOutcome::Trickle
-        | CallOutcome::Reset
-        | CallOutcome::Unreachable => CallVerdict::Bad,
     }
 }
 
@@ -352,11 +298,11 @@ impl MarkupFetcher<'_> {
         if self.until <= Instant::now() {
             return None; // There is no time for an answer, so no DSP gets a win notice in vain.
         }
-        let lane = &self.closing.recorded.snapshot.dsps[wanted.dsp];
+        let dsp = &self.closing.snapshot.dsps[wanted.dsp];
         let url = match &wanted.url {
             Ok(url) => url.clone(),
             Err(why) => {
-                lane.metrics.unsent[*why as usize].increment();
+                dsp.metrics.unsent[*why as usize].increment();
                 return None;
             }
         };
@@ -364,7 +310,7 @@ impl MarkupFetcher<'_> {
         let (done, body) = oneshot::channel();
         let fetch =
             MarkupFetch { notice, body_max: self.sealer.markup_bytes_max, once: None, done };
-        self.closing.recorded.shard.fetch(fetch).then_some(body)
+        self.closing.shard.fetch(fetch).then_some(body)
     }
 
     /// The notice's answer; empty without an ad.

@@ -12,7 +12,7 @@ use openrtb::{BidRequest, InvalidRequest, parse_request};
 use units::Tick;
 
 use crate::auctions::no_bid::no_bid_reason;
-use crate::auctions::reservations::DirectOffer;
+use crate::auctions::reservations::DirectBids;
 use crate::config::ExchangeConfig;
 use crate::fanout::Outcomes;
 
@@ -49,7 +49,7 @@ impl ExplainRecord {
         self.0.borrow_mut().extend(calls.enumerate().map(asked));
     }
 
-    pub(crate) fn direct(&self, direct: Option<&DirectOffer<'_>>) {
+    pub(crate) fn direct(&self, direct: Option<&DirectBids<'_>>) {
         let Some((call, DspAnswer { body, .. })) =
             direct.map(|direct| (direct.call(), direct.answer()))
         else {

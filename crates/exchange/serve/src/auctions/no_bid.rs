@@ -3,13 +3,10 @@
 use exchange_core::record::CallOutcome;
 use openrtb::codes::NoBidReason;
 
-use crate::auctions::reservations::DirectOffer;
+use crate::auctions::reservations::DirectBids;
 
 /// Blames us if no DSP could be asked and direct campaigns did not answer; else nobody bid enough.
-pub(crate) fn no_bid_reason(
-    calls: &[CallOutcome],
-    direct: Option<&DirectOffer<'_>>,
-) -> NoBidReason {
+pub(crate) fn no_bid_reason(calls: &[CallOutcome], direct: Option<&DirectBids<'_>>) -> NoBidReason {
     let never_asked = |outcome: &CallOutcome| {
         use CallOutcome::{Saturated, Unreachable, Unresolved, Unsent};
         matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)

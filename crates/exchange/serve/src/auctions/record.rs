@@ -5,21 +5,20 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exchange_core::record::{
-    self, AuctionContext, AuctionEnding, CallOutcome, JudgedAuction, RecordedBodies, RecordedCall,
+    self, AuctionContext, AuctionEnding, JudgedAuction, RecordedBodies, RecordedCall,
 };
-use exchange_core::{Auction, BidderCall, Masks, NotAsked};
+use exchange_core::{Auction, Masks, NotAsked};
 use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
 use tokio::time::Instant;
 
 use crate::auctions::trace::AuctionTimings;
 use crate::config::BodiesConfig;
-use crate::fanout::{Outcomes, Question};
 use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// Fields of an auction's record that are known once the DSPs to call are.
 #[derive(Clone, Copy)]
-pub(crate) struct RecordedAuction<'m> {
+pub(crate) struct AuctionRecorder<'m> {
     pub shard: &'m ExchangeShard,
     pub snapshot: &'m ShardSnapshot,
     pub id: &'m str,
@@ -34,40 +33,22 @@ pub(crate) struct RecordedAuction<'m> {
     pub not_asked: &'m [(usize, NotAsked)],
 }
 
-#[derive(Clone, Copy)]
-struct AuctionEnd<'e> {
-    timings: &'e AuctionTimings,
-    ending: AuctionEnding,
-    no_bid: Option<NoBidReason>,
-    judged: Option<JudgedAuction<'e>>,
-}
-
-impl RecordedAuction<'_> {
-    /// No DSP was asked.
-    pub fn refused(&self, no_bid: NoBidReason, timings: &AuctionTimings) {
-        let (ending, no_bid) = (AuctionEnding::Refused, Some(no_bid));
-        self.write(AuctionEnd { timings, ending, no_bid, judged: None }, []);
-    }
-
-    /// The caller left.
-    pub fn abandoned(&self, calls: impl Iterator<Item = RecordedCall>, timings: &AuctionTimings) {
-        let ending = AuctionEnding::Abandoned;
-        self.write(AuctionEnd { timings, ending, no_bid: None, judged: None }, calls);
-    }
-
-    /// The auction ended; `no_bid` is set if nothing was sold.
-    pub fn closed(
+impl AuctionRecorder<'_> {
+    /// Records the auction. `no_bid` is set if nothing was sold; an auction without it whose answers
+    /// were not judged was abandoned. `calls` are in the market's order.
+    pub fn record(
         &self,
-        judged: JudgedAuction<'_>,
-        calls: impl Iterator<Item = RecordedCall>,
-        no_bid: Option<NoBidReason>,
         timings: &AuctionTimings,
+        no_bid: Option<NoBidReason>,
+        judged: Option<JudgedAuction<'_>>,
+        calls: impl IntoIterator<Item = RecordedCall>,
     ) {
-        let ending = if no_bid.is_none() { AuctionEnding::Filled } else { AuctionEnding::NoBid };
-        self.write(AuctionEnd { timings, ending, no_bid, judged: Some(judged) }, calls);
-    }
-
-    fn write(&self, end: AuctionEnd<'_>, calls: impl IntoIterator<Item = RecordedCall>) {
+        let ending = match (judged, no_bid) {
+            (Some(_), None) => AuctionEnding::Filled,
+            (Some(_), Some(_)) => AuctionEnding::NoBid,
+            (None, Some(_)) => AuctionEnding::Refused,
+            (None, None) => AuctionEnding::Abandoned,
+        };
         let Some(recorder) = self.shard.recorder() else { return };
         let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
         let bodies = bodies.filter(BodiesConfig::draws);
@@ -77,7 +58,6 @@ impl RecordedAuction<'_> {
             false => bodies.masks,
         });
         let request = masks.and_then(|masks| masks.apply(self.body));
-        let AuctionEnd { timings, ending, no_bid, judged } = end;
         let context = AuctionContext {
             id: self.id,
             request: self.request,
@@ -97,36 +77,8 @@ impl RecordedAuction<'_> {
     }
 }
 
-/// Calls and their questions, one for one.
-pub(crate) type Calls<'c> = (&'c [BidderCall], &'c [Question<'c>]);
-
-pub(crate) fn recorded_calls(
-    (asks, questions): Calls<'_>,
-    outcomes: &Outcomes,
-    arrival: Instant,
-) -> impl Iterator<Item = RecordedCall> {
-    asks.iter().zip(questions).enumerate().map(move |(call, (ask, question))| RecordedCall {
-        ask: *ask,
-        tmax_ms: outcomes.tmax_ms(call).unwrap_or(question.tmax_ms),
-        outcome: outcomes.calls[call],
-        sent: outcomes.sent_at(call).map(|sent| sent.saturating_duration_since(arrival)),
-        latency: outcomes.latency(call),
-    })
-}
-
-/// Calls of an abandoned auction.
-pub(crate) fn unanswered_calls((asks, questions): Calls<'_>) -> impl Iterator<Item = RecordedCall> {
-    asks.iter().zip(questions).map(|(ask, question)| RecordedCall {
-        ask: *ask,
-        tmax_ms: question.tmax_ms,
-        outcome: CallOutcome::Abandoned,
-        sent: None,
-        latency: None,
-    })
-}
-
 fn recorded_timings(timings: &AuctionTimings, deadline: Option<Instant>) -> record::Timings {
-    let AuctionTimings { arrival, received: _, parsed, asked, closed, cleared, answered } =
+    let AuctionTimings { arrival, received: _, parsed, asked, collected, cleared, answered } =
         *timings;
     let since = |at: Instant| at.saturating_duration_since(arrival);
     let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
@@ -137,7 +89,7 @@ fn recorded_timings(timings: &AuctionTimings, deadline: Option<Instant>) -> reco
     record::Timings {
         parsed: Some(since(parsed)),
         asked: asked.map(since),
-        closed: closed.map(since),
+        closed: collected.map(since),
         cleared: cleared.map(since),
         answered: Some(since(answered)),
         left_us: deadline.map_or(0, left),

@@ -21,15 +21,15 @@ use crate::shard::{ExchangeShard, ShardSnapshot};
 /// Direct campaigns' bids in the form of a DSP's answer. They reserve nothing, and may be dropped
 /// at any time; the drop keeps the buffer for reuse.
 #[derive(Debug)]
-pub(crate) struct DirectOffer<'p> {
+pub(crate) struct DirectBids<'p> {
     budget: &'p ShardBudget,
     ask: BidderCall,
     answer: DirectAnswer,
 }
 
-impl<'p> DirectOffer<'p> {
-    /// None if no direct campaign bids. `body` is the request's.
-    pub fn bids(
+impl<'p> DirectBids<'p> {
+    /// None if no direct campaign bids. May copy `body`, the request's, to explain campaigns later.
+    pub fn bid(
         shard: &'p ExchangeShard,
         snapshot: &ShardSnapshot,
         auction: &Auction<'_>,
@@ -74,11 +74,41 @@ const fn step_of(fate: Fate) -> FunnelStep {
         Fate::Offered => FunnelStep::Returned,
         Fate::BudgetExhausted => FunnelStep::Refused,
         Fate::LostToHigherBid | Fate::LostToDeal | Fate::GroupIncomplete => FunnelStep::Outbid,
-        _ => FunnelStep::Rejected,
+        Fate::WrongAuction
+        | Fate::CurrencyNotAccepted
+        | Fate::Malformed
+        | Fate::NoPrice
+        | Fate::BadPrice
+        | Fate::NoMarkup
+        | Fate::NoCreativeId
+        | Fate::UnknownImp
+        | Fate::DuplicateBid
+        | Fate::SeatUndeclared
+        | Fate::SeatNotAllowed
+        | Fate::SeatBlocked
+        | Fate::DealUnknown
+        | Fate::DealNotOffered
+        | Fate::DealSeat
+        | Fate::DealAdvertiser
+        | Fate::PrivateAuction
+        | Fate::Size
+        | Fate::Format
+        | Fate::Protocol
+        | Fate::Api
+        | Fate::Duration
+        | Fate::Insecure
+        | Fate::Language
+        | Fate::Advertiser
+        | Fate::Category
+        | Fate::Attribute
+        | Fate::AdType
+        | Fate::AppBundle
+        | Fate::BelowFloor
+        | Fate::BelowDealFloor => FunnelStep::Rejected,
     }
 }
 
-impl Drop for DirectOffer<'_> {
+impl Drop for DirectBids<'_> {
     fn drop(&mut self) {
         self.budget.keep_answer(std::mem::take(&mut self.answer));
     }
@@ -92,7 +122,7 @@ pub(crate) struct AuctionReservations<'t> {
     metrics: &'t BudgetMetrics,
     payers: Payers<'t>,
     auction: &'t Auction<'t>,
-    direct: Option<&'t DirectOffer<'t>>,
+    direct: Option<&'t DirectBids<'t>>,
     lifetimes: Lifetimes,
     refusals: BudgetRefusals,
     /// At most one per entry.
@@ -124,7 +154,7 @@ impl<'t> AuctionReservations<'t> {
         shard: &'t ExchangeShard,
         snapshot: &'t ShardSnapshot,
         auction: &'t Auction<'t>,
-        direct: Option<&'t DirectOffer<'t>>,
+        direct: Option<&'t DirectBids<'t>>,
     ) -> Self {
         let budget = shard.budget().filter(|_| !auction.request.is_test());
         let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();
@@ -141,7 +171,7 @@ impl<'t> AuctionReservations<'t> {
     }
 
     pub fn clear(&mut self, judgement: &Judgement<'_>) -> Clearing {
-        self.give_back(|_| false);
+        self.release_unless(|_| false);
         self.refusals.restart();
         let (entries, groups) = (&judgement.entries, &judgement.groups);
         let (imps, increment) = (self.auction.imps_len(), self.auction.increment);
@@ -154,18 +184,12 @@ impl<'t> AuctionReservations<'t> {
         let Some(payer) = self.payer(judgement, win) else {
             return self.refusals.note(win, Ok(()));
         };
-        self.give_back(|held| held.entry != win.entry);
+        self.release_unless(|held| held.entry != win.entry);
         let reserved = self.reserve(budget, judgement, win, payer);
-        let answer = match reserved {
-            Ok(held) => {
-                self.reservations.push(held);
-                Ok(())
-            }
-            Err(refusal) => {
-                self.metrics.refused[refusal as usize].increment();
-                Err(Fate::BudgetExhausted)
-            }
-        };
+        let answer = reserved.map(|held| self.reservations.push(held)).map_err(|refusal| {
+            self.metrics.refused[refusal as usize].increment();
+            Fate::BudgetExhausted
+        });
         self.refusals.note(win, answer)
     }
 
@@ -190,8 +214,8 @@ impl<'t> AuctionReservations<'t> {
         if let Some(direct) = self.direct.filter(|direct| direct.ask.dsp == seat.dsp) {
             let bid = judgement.bid_of(win.entry);
             let answer = judgement.bids[bid].answer;
-            let first = judgement.bids[..bid].iter().rposition(|bid| bid.answer != answer);
-            let nth = bid - first.map_or(0, |before| before + 1);
+            let before = judgement.bids[..bid].iter().rev();
+            let nth = before.take_while(|before| before.answer == answer).count();
             let campaign = &self.payers.campaigns[direct.answer.bids[nth].campaign];
             return Some(Payer { slot: campaign.slot, currency: campaign.currency });
         }
@@ -199,9 +223,9 @@ impl<'t> AuctionReservations<'t> {
     }
 
     /// Releases all reservations except those of returned bids, whose price is owed from here on.
-    pub fn keep_returned(&mut self, judgement: &Judgement<'_>, clearing: &Clearing) {
+    pub fn release_all_but_returned(&mut self, judgement: &Judgement<'_>, clearing: &Clearing) {
         let returned = || clearing.wins.iter().flatten().chain(&clearing.offered);
-        self.give_back(|held| returned().any(|win| held.pays(win)));
+        self.release_unless(|held| returned().any(|win| held.pays(win)));
         for win in returned().filter(|_| self.budget.is_some()) {
             let is_held = self.reservations.iter().any(|held| held.pays(win));
             assert!(
@@ -232,25 +256,21 @@ impl<'t> AuctionReservations<'t> {
         sealed.into_iter().filter(|(bid, _)| !billable.contains(bid)).collect()
     }
 
-    pub fn refused(&self) -> &[BudgetRefusal] {
+    pub fn refusals(&self) -> &[BudgetRefusal] {
         self.refusals.refused()
     }
 
-    fn give_back(&mut self, is_kept: impl Fn(&WinReservation) -> bool) {
+    fn release_unless(&mut self, is_kept: impl Fn(&WinReservation) -> bool) {
         let Some(budget) = self.budget else { return };
-        self.reservations.retain(|held| {
-            let kept = is_kept(held);
-            if !kept {
-                budget.release_token(&held.token);
-            }
-            kept
-        });
+        for released in self.reservations.extract_if(.., |held| !is_kept(held)) {
+            budget.release_token(&released.token);
+        }
     }
 }
 
 impl Drop for AuctionReservations<'_> {
     fn drop(&mut self) {
-        self.give_back(|_| false);
+        self.release_unless(|_| false);
     }
 }
 

@@ -25,7 +25,7 @@ pub struct AuctionTimings {
     /// Bidders were chosen.
     pub asked: Option<Instant>,
     /// All DSPs had answered or timed out.
-    pub closed: Option<Instant>,
+    pub collected: Option<Instant>,
     pub cleared: Option<Instant>,
     pub answered: Instant,
 }
@@ -52,15 +52,15 @@ impl AuctionTrace<'_> {
         let Ok(id) = u128::from_str_radix(self.id, 16) else { return };
         let Some(mut trace) = self.tracer.sample(id, self.traceparent) else { return };
         let root = trace.root();
-        let AuctionTimings { arrival, received, parsed, asked, closed, cleared, answered } =
+        let AuctionTimings { arrival, received, parsed, asked, collected, cleared, answered } =
             *timings;
         // An auction that ends early ends in its last phase.
         let phases = [
             ("receive", Some(arrival), Some(received)),
             ("parse", Some(received), Some(parsed)),
             ("ask", Some(parsed), asked),
-            ("collect", asked, closed),
-            ("clear", closed, cleared),
+            ("collect", asked, collected),
+            ("clear", collected, cleared),
             ("answer", cleared, Some(answered)),
         ];
         let mut collect = None;

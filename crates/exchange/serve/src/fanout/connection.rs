@@ -3,6 +3,7 @@
 //! Knows the inbox of its call, but no pool.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::{self, Display};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -19,7 +20,7 @@ use super::inflate::{InflateError, Inflater};
 use super::peer::DspPeer;
 use super::sockets::reactor::ReadBuffers;
 use super::sockets::transport::Transport;
-use crate::guards::CallInFlight;
+use crate::guards::OwnedCallPermit;
 
 /// A read of fewer bytes that does not end the answer counts as small.
 const SMALL_READ_BYTES: usize = 256;
@@ -32,7 +33,7 @@ pub(super) struct ConnectionCall {
     /// The connection closes if the answer is incomplete by then.
     pub(super) drain_until: Instant,
     /// Released with the call.
-    pub(super) permit: Option<CallInFlight>,
+    pub(super) permit: Option<OwnedCallPermit>,
 }
 
 /// What a connection has been used for.
@@ -51,9 +52,9 @@ pub(super) enum ReadProgress {
     /// Nothing has arrived.
     WouldBlock,
     /// More of an answer is needed.
-    Partial { is_drained: bool },
+    Partial { socket_empty: bool },
     /// The answer is complete, and the connection is idle.
-    Answered { is_drained: bool },
+    Answered { socket_empty: bool },
     /// The connection must be closed.
     Ended,
 }
@@ -77,8 +78,8 @@ pub(super) struct DspConnection {
     idle_since: Cell<Instant>,
 }
 
-impl std::fmt::Debug for DspConnection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for DspConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DspConnection")
             .field("id", &self.id)
             .field("address", &self.attempt.address)
@@ -142,7 +143,7 @@ impl DspConnection {
     /// Reads once.
     pub(super) fn read(&self, buffers: &mut ReadBuffers, now: Instant) -> ReadProgress {
         let ReadBuffers { scratch, inflater } = buffers;
-        let (read, is_drained) = {
+        let (read, socket_empty) = {
             let mut transport = self.transport.borrow_mut();
             let read = loop {
                 match transport.read(scratch) {
@@ -160,7 +161,7 @@ impl DspConnection {
                 self.on_end(inflater, now);
                 ReadProgress::Ended
             }
-            Ok(read) => self.on_bytes(&scratch[..read], is_drained, inflater, now),
+            Ok(read) => self.on_bytes(&scratch[..read], socket_empty, inflater, now),
         }
     }
 
@@ -213,13 +214,11 @@ impl DspConnection {
         // Others may own it for a while; the peer need not wait.
         self.transport.borrow_mut().shut_down();
     }
-}
 
-impl DspConnection {
     fn on_bytes(
         &self,
         bytes: &[u8],
-        is_drained: bool,
+        socket_empty: bool,
         inflater: &mut Inflater,
         now: Instant,
     ) -> ReadProgress {
@@ -227,47 +226,38 @@ impl DspConnection {
             return ReadProgress::Ended; // Nothing was asked.
         }
         let mut answer = self.answer.borrow_mut();
-        let error = match answer.read(bytes) {
-            Ok(AnswerProgress::Partial) if self.accepts(bytes.len(), now) => {
-                return ReadProgress::Partial { is_drained };
+        match answer.read(bytes) {
+            Ok(AnswerProgress::Partial) if self.count_read(bytes.len()) => {
+                return ReadProgress::Partial { socket_empty };
             }
-            Ok(AnswerProgress::Partial) => return ReadProgress::Ended,
+            Ok(AnswerProgress::Partial) => {
+                self.fail(now, CallOutcome::Trickle, &"the answer trickles in");
+            }
             Ok(AnswerProgress::Done { head, body, surplus }) => {
                 self.finish(head, body, inflater, now);
                 // An answer before the whole request was sent leaves the connection out of step.
                 let unsent = self.transport.borrow().has_unsent();
-                if !head.keep_alive || surplus > 0 || unsent {
-                    return ReadProgress::Ended;
+                if head.keep_alive && surplus == 0 && !unsent {
+                    answer.reset();
+                    self.small_reads.set(0);
+                    return ReadProgress::Answered { socket_empty };
                 }
-                answer.reset();
-                self.small_reads.set(0);
-                return ReadProgress::Answered { is_drained };
             }
-            Err(error) => error,
-        };
-        let outcome = match error {
-            AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => CallOutcome::TooLarge,
-            AnswerError::Malformed(_) | AnswerError::Truncated => CallOutcome::Malformed,
-        };
-        debug!(address = %self.attempt.address, %error, "answer refused");
-        self.peer.metrics.errors.note(|| error.to_string());
-        self.deliver(now, outcome, &[]);
+            Err(error @ (AnswerError::HeadTooLarge | AnswerError::BodyTooLarge)) => {
+                self.fail(now, CallOutcome::TooLarge, &error);
+            }
+            Err(error @ (AnswerError::Malformed(_) | AnswerError::Truncated)) => {
+                self.fail(now, CallOutcome::Malformed, &error);
+            }
+        }
         ReadProgress::Ended
     }
 
-    /// Whether to wait for more after reading `came` bytes: each small read costs the shard a turn.
-    fn accepts(&self, came: usize, now: Instant) -> bool {
-        if came >= SMALL_READ_BYTES {
-            return true;
-        }
-        self.small_reads.set(self.small_reads.get() + 1);
-        if self.small_reads.get() <= self.peer.limits.get().small_reads_max {
-            return true;
-        }
-        debug!(address = %self.attempt.address, "answer trickles in; connection closed");
-        self.peer.metrics.errors.note(|| "the answer trickles in".to_owned());
-        self.deliver(now, CallOutcome::Trickle, &[]);
-        false
+    /// Counts small reads, each of which costs the shard a turn. False if there are too many.
+    fn count_read(&self, came: usize) -> bool {
+        let small_reads = self.small_reads.get() + u32::from(came < SMALL_READ_BYTES);
+        self.small_reads.set(small_reads);
+        small_reads <= self.peer.limits.get().small_reads_max
     }
 
     /// Handles the peer's close or a failure.
@@ -282,8 +272,7 @@ impl DspConnection {
         match answer.end() {
             Ok(AnswerProgress::Done { head, body, .. }) => self.finish(head, body, inflater, now),
             Ok(AnswerProgress::Partial) | Err(_) => {
-                self.peer.metrics.errors.note(|| AnswerError::Truncated.to_string());
-                self.deliver(now, CallOutcome::Malformed, &[]);
+                self.fail(now, CallOutcome::Malformed, &AnswerError::Truncated);
             }
         }
     }
@@ -305,22 +294,18 @@ impl DspConnection {
                 match inflater.gunzip(body, endpoint.response_bytes_max) {
                     Ok([]) => self.deliver(now, CallOutcome::NoBid, &[]),
                     Ok(body) => self.deliver(now, outcome, body),
-                    Err(error) => {
-                        self.peer.metrics.errors.note(|| error.to_string());
-                        let outcome = match error {
-                            InflateError::TooLarge => CallOutcome::TooLarge,
-                            InflateError::Malformed => CallOutcome::Encoded,
-                        };
-                        self.deliver(now, outcome, &[]);
+                    Err(error @ InflateError::TooLarge) => {
+                        self.fail(now, CallOutcome::TooLarge, &error);
+                    }
+                    Err(error @ InflateError::Malformed) => {
+                        self.fail(now, CallOutcome::Encoded, &error);
                     }
                 }
             }
             (CallOutcome::Answered, _) => self.deliver(now, CallOutcome::Encoded, &[]),
             // Error bodies are not read.
             (CallOutcome::Status, _) => {
-                let error = || format!("the answer's status is {}", head.status);
-                self.peer.metrics.errors.note(error);
-                self.deliver(now, outcome, &[]);
+                self.fail(now, outcome, &format_args!("the answer's status is {}", head.status));
             }
             _ => self.deliver(now, outcome, &[]),
         }
@@ -329,6 +314,13 @@ impl DspConnection {
     /// Whether the call's auction still waits.
     fn is_awaited(&self) -> bool {
         self.call.borrow().as_ref().is_some_and(|call| call.inbox.is_waiting(call.slot))
+    }
+
+    /// Ends the call with `outcome`, and keeps the error for operators.
+    fn fail(&self, now: Instant, outcome: CallOutcome, error: &dyn Display) {
+        debug!(address = %self.attempt.address, %error, "answer refused");
+        self.peer.metrics.errors.note(|| error.to_string());
+        self.deliver(now, outcome, &[]);
     }
 
     /// Ends the call with `outcome`.

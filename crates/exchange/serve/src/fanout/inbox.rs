@@ -12,7 +12,7 @@ use std::time::Duration;
 use exchange_core::record::CallOutcome;
 use tokio::time::Instant;
 
-use crate::guards::CallInFlight;
+use crate::guards::OwnedCallPermit;
 
 /// Work for the auction's task; `C` is a connection.
 #[derive(Debug)]
@@ -26,23 +26,24 @@ pub(super) enum CallTask<C> {
 #[derive(Debug)]
 struct CallSlot {
     outcome: Option<CallOutcome>,
-    latency: Option<Duration>,
-    body: Range<usize>,
-    wait_until: Instant,
-    /// None if not sent yet.
-    sent_at: Option<Instant>,
-    tmax_ms: Option<u32>,
+    progress: CallProgress,
     retried: bool,
     /// The call's permit, until a connection takes it.
-    in_flight: Option<CallInFlight>,
+    permit: Option<OwnedCallPermit>,
 }
 
-impl CallSlot {
-    fn times(&self) -> CallTimestamps {
-        let Self { wait_until, sent_at, tmax_ms, latency, .. } = *self;
-        CallTimestamps { wait_until, sent_at, tmax_ms, latency }
-    }
+#[derive(Debug)]
+struct CallProgress {
+    wait_until: Instant,
+    /// None if not sent.
+    sent_at: Option<Instant>,
+    tmax_ms: Option<u32>,
+    latency: Option<Duration>,
+    /// Where the bodies have the answer's.
+    body: Range<usize>,
+}
 
+impl CallProgress {
     /// The outcome if time is up now.
     fn overdue(&self) -> CallOutcome {
         if self.sent_at.is_some() { CallOutcome::Late } else { CallOutcome::Unsent }
@@ -63,54 +64,44 @@ struct InboxState<C> {
     waker: Option<Waker>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct CallTimestamps {
-    wait_until: Instant,
-    sent_at: Option<Instant>,
-    tmax_ms: Option<u32>,
-    latency: Option<Duration>,
-}
-
 /// Outcomes of all calls, and bodies that arrived in time.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub calls: Vec<CallOutcome>,
-    times: Vec<CallTimestamps>,
-    ranges: Vec<Range<usize>>,
+    progress: Vec<CallProgress>,
     bodies: Vec<u8>,
 }
 
 impl Outcomes {
     /// Body of a call that is [`CallOutcome::Answered`].
     pub fn body(&self, call: usize) -> &[u8] {
-        &self.bodies[self.ranges[call].clone()]
+        &self.bodies[self.progress[call].body.clone()]
     }
 
     /// The `tmax` sent to the DSP. None if the call was never sent.
     pub fn tmax_ms(&self, call: usize) -> Option<u32> {
-        self.times[call].tmax_ms
+        self.progress[call].tmax_ms
     }
 
     /// None if the call was never sent.
     pub fn sent_at(&self, call: usize) -> Option<Instant> {
-        self.times[call].sent_at
+        self.progress[call].sent_at
     }
 
     /// How long the DSP had to answer. None if the call was never sent.
     pub fn time_given(&self, call: usize) -> Option<Duration> {
-        let CallTimestamps { sent_at, wait_until, .. } = self.times[call];
-        sent_at.map(|sent_at| wait_until.saturating_duration_since(sent_at))
+        let wait_until = self.progress[call].wait_until;
+        self.sent_at(call).map(|sent_at| wait_until.saturating_duration_since(sent_at))
     }
 
     /// From sending to the answer, if in time.
     pub fn latency(&self, call: usize) -> Option<Duration> {
-        self.times[call].latency
+        self.progress[call].latency
     }
 
     /// When the answer arrived, if in time.
     pub fn answered_at(&self, call: usize) -> Option<Instant> {
-        let CallTimestamps { sent_at, latency, .. } = self.times[call];
-        Some(sent_at? + latency?)
+        Some(self.sent_at(call)? + self.latency(call)?)
     }
 
     /// The bodies' buffer, emptied for reuse.
@@ -123,19 +114,14 @@ impl Outcomes {
 impl<C> Inbox<C> {
     /// One slot per call, with its deadline and permit. `buffer` is the empty buffer for bodies.
     pub(super) fn new(
-        calls: impl ExactSizeIterator<Item = (Instant, Option<CallInFlight>)>,
+        calls: impl ExactSizeIterator<Item = (Instant, Option<OwnedCallPermit>)>,
         buffer: Vec<u8>,
     ) -> Self {
         let waiting = calls.len();
-        let slot = |(wait_until, in_flight)| CallSlot {
-            outcome: None,
-            latency: None,
-            body: 0..0,
-            wait_until,
-            sent_at: None,
-            tmax_ms: None,
-            retried: false,
-            in_flight,
+        let slot = |(wait_until, permit)| {
+            let (sent_at, tmax_ms, latency, body) = (None, None, None, 0..0);
+            let progress = CallProgress { wait_until, sent_at, tmax_ms, latency, body };
+            CallSlot { outcome: None, progress, retried: false, permit }
         };
         Self(RefCell::new(InboxState {
             open: true,
@@ -147,21 +133,21 @@ impl<C> Inbox<C> {
         }))
     }
 
-    pub(super) fn take_permit(&self, slot: usize) -> Option<CallInFlight> {
-        self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
+    pub(super) fn take_permit(&self, slot: usize) -> Option<OwnedCallPermit> {
+        self.0.borrow_mut().slots.get_mut(slot)?.permit.take()
     }
 
     pub(super) fn mark_sent(&self, slot: usize, now: Instant, tmax_ms: u32) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
-            slot.sent_at = Some(now);
-            slot.tmax_ms = Some(tmax_ms);
+            slot.progress.sent_at = Some(now);
+            slot.progress.tmax_ms = Some(tmax_ms);
         }
     }
 
     /// Returns the permit of a call that the connection did not send.
-    pub(super) fn return_permit(&self, slot: usize, permit: Option<CallInFlight>) {
+    pub(super) fn return_permit(&self, slot: usize, permit: Option<OwnedCallPermit>) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
-            slot.in_flight = permit;
+            slot.permit = permit;
         }
     }
 
@@ -180,7 +166,7 @@ impl<C> Inbox<C> {
         let start = inner.bodies.len();
         inner.bodies.extend_from_slice(body);
         let slot = &mut inner.slots[slot];
-        slot.body = start..inner.bodies.len();
+        slot.progress.body = start..inner.bodies.len();
         slot.outcome = Some(outcome);
         inner.call_ended();
         true
@@ -189,19 +175,18 @@ impl<C> Inbox<C> {
     pub(super) fn set_latency(&self, slot: usize, latency: Duration) {
         let inner = &mut *self.0.borrow_mut();
         if let Some(slot) = inner.slots.get_mut(slot).filter(|slot| slot.outcome.is_none()) {
-            slot.latency = Some(latency);
+            slot.progress.latency = Some(latency);
         }
     }
 
     /// Asks the auction's task to repeat the call. Returns false, and leaves the permit, if it may
     /// not.
-    pub(super) fn retry(&self, slot: usize, permit: &mut Option<CallInFlight>) -> bool {
+    pub(super) fn retry(&self, slot: usize, permit: &mut Option<OwnedCallPermit>) -> bool {
         let inner = &mut *self.0.borrow_mut();
-        if !inner.open || inner.slots[slot].outcome.is_some() || inner.slots[slot].retried {
-            return false;
-        }
-        inner.slots[slot].retried = true;
-        inner.slots[slot].in_flight = permit.take();
+        let state = inner.slots.get_mut(slot).filter(|state| inner.open && state.outcome.is_none());
+        let Some(state) = state.filter(|state| !state.retried) else { return false };
+        state.retried = true;
+        state.permit = permit.take();
         inner.tasks.push(CallTask::Retry { slot });
         inner.wake();
         true
@@ -244,12 +229,12 @@ impl<C> Inbox<C> {
         let inner = &mut *self.0.borrow_mut();
         let mut next = None;
         for slot in inner.slots.iter_mut().filter(|slot| slot.outcome.is_none()) {
-            if slot.wait_until <= now {
-                slot.outcome = Some(slot.overdue());
+            let wait_until = slot.progress.wait_until;
+            if wait_until <= now {
+                slot.outcome = Some(slot.progress.overdue());
                 inner.waiting -= 1;
             } else {
-                next =
-                    Some(next.map_or(slot.wait_until, |next: Instant| next.min(slot.wait_until)));
+                next = Some(next.map_or(wait_until, |next: Instant| next.min(wait_until)));
             }
         }
         next
@@ -265,12 +250,11 @@ impl<C> Inbox<C> {
         let slots = std::mem::take(&mut inner.slots);
         let bodies = std::mem::take(&mut inner.bodies);
         drop(inner);
-        Outcomes {
-            calls: slots.iter().map(|slot| slot.outcome.unwrap_or(slot.overdue())).collect(),
-            times: slots.iter().map(CallSlot::times).collect(),
-            ranges: slots.into_iter().map(|slot| slot.body).collect(),
-            bodies,
-        }
+        let ended = slots.into_iter().map(|CallSlot { outcome, progress, .. }| {
+            (outcome.unwrap_or_else(|| progress.overdue()), progress)
+        });
+        let (calls, progress) = ended.unzip();
+        Outcomes { calls, progress, bodies }
     }
 }
 

@@ -345,16 +345,16 @@ impl DspPool {
         ends: bool,
     ) {
         while !connection.is_closed() {
-            let is_drained = match connection.read(buffers, now) {
+            let socket_empty = match connection.read(buffers, now) {
                 ReadProgress::WouldBlock => return,
-                ReadProgress::Partial { is_drained } => is_drained,
-                ReadProgress::Answered { is_drained } => {
+                ReadProgress::Partial { socket_empty } => socket_empty,
+                ReadProgress::Answered { socket_empty } => {
                     self.release(Rc::clone(connection), now);
-                    is_drained
+                    socket_empty
                 }
                 ReadProgress::Ended => return self.close_connection(connection),
             };
-            if is_drained && !ends {
+            if socket_empty && !ends {
                 return;
             }
         }

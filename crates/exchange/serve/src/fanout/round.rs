@@ -1,7 +1,7 @@
 //! One round: asks all DSPs at once, and collects their answers.
 
 mod body;
-pub mod question;
+pub mod request;
 
 use std::io::IoSlice;
 use std::pin::pin;
@@ -13,22 +13,22 @@ use openrtb::Outbound;
 use tokio::time::{Instant, sleep_until};
 
 use self::body::Bodies;
-use self::question::Question;
+use self::request::DspRequest;
 use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{CallTask, Inbox, Outcomes};
 
 /// Asks all DSPs at once. Dropping the round abandons the auction: its answers are drained.
 pub fn ask_all<'r>(
     outbound: &'r Outbound<'r>,
-    questions: &'r [Question<'r>],
+    requests: &'r [DspRequest<'r>],
     buffer: Vec<u8>,
 ) -> FanoutRound<'r> {
-    let calls = questions.iter().map(|question| (question.wait_until, question.permit.take()));
+    let calls = requests.iter().map(|request| (request.wait_until, request.permit.take()));
     let inbox = Rc::new(Inbox::new(calls, buffer));
-    let bodies = Bodies::new(outbound, questions);
+    let bodies = Bodies::new(outbound, requests);
     let now = Instant::now();
-    let round = FanoutRound { bodies, questions, began: now, inbox };
-    for slot in 0..questions.len() {
+    let round = FanoutRound { bodies, requests, began: now, inbox };
+    for slot in 0..requests.len() {
         round.ask(slot, now);
     }
     round
@@ -37,16 +37,22 @@ pub fn ask_all<'r>(
 #[must_use = "answers are collected, or given up"]
 pub struct FanoutRound<'r> {
     bodies: Bodies<'r>,
-    questions: &'r [Question<'r>],
+    requests: &'r [DspRequest<'r>],
     /// Start of the DSPs' `tmax`.
     began: Instant,
     inbox: Rc<Inbox<DspConnection>>,
 }
 
-/// Keeps connections from delivering to an abandoned auction.
+/// Keeps connections from delivering to an abandoned auction, and returns unused ones to their
+/// pools.
 impl Drop for FanoutRound<'_> {
     fn drop(&mut self) {
-        self.close();
+        drop(self.inbox.close());
+        while let Some(task) = self.inbox.next_task() {
+            if let CallTask::Send { slot, connection } = task {
+                self.requests[slot].pool.release(connection, Instant::now());
+            }
+        }
     }
 }
 
@@ -57,7 +63,7 @@ impl FanoutRound<'_> {
             self.inbox.deliver(slot, CallOutcome::Unsent, &[]);
             return;
         }
-        let pool = self.questions[slot].pool;
+        let pool = self.requests[slot].pool;
         while let Some(connection) = pool.idle() {
             if self.send(slot, &connection, now) {
                 return;
@@ -68,24 +74,23 @@ impl FanoutRound<'_> {
 
     fn seek(&self, slot: usize, now: Instant) {
         let inbox = &self.inbox;
-        if let Err(outcome) = self.questions[slot].pool.seek(now, inbox, slot) {
+        if let Err(outcome) = self.requests[slot].pool.seek(now, inbox, slot) {
             inbox.deliver(slot, outcome, &[]);
         }
     }
 
     fn send(&self, slot: usize, connection: &Rc<DspConnection>, now: Instant) -> bool {
-        let (question, inbox) = (&self.questions[slot], &self.inbox);
+        let (request, inbox) = (&self.requests[slot], &self.inbox);
         let call = ConnectionCall {
             inbox: Rc::clone(inbox),
             slot,
             sent_at: now,
-            drain_until: question.wait_until + question.pool.limits().drain_timeout,
+            drain_until: request.wait_until + request.pool.limits().drain_timeout,
             permit: inbox.take_permit(slot),
         };
         let tmax_ms = self.tmax_ms(slot, now);
-        let send = |parts: &[IoSlice<'_>]| question.pool.send(connection, call, parts);
-        let sent = self.bodies.write(slot, question, tmax_ms, send);
-        match sent {
+        let send = |parts: &[IoSlice<'_>]| request.pool.send(connection, call, parts);
+        match self.bodies.write(slot, request, tmax_ms, send) {
             Ok(()) => inbox.mark_sent(slot, now, tmax_ms),
             Err(call) => {
                 inbox.return_permit(slot, call.permit);
@@ -98,10 +103,10 @@ impl FanoutRound<'_> {
     /// The `tmax` of a call sent now.
     fn tmax_ms(&self, slot: usize, now: Instant) -> u32 {
         let waited = u32::try_from((now - self.began).as_millis()).unwrap_or(u32::MAX);
-        self.questions[slot].tmax_ms.saturating_sub(waited)
+        self.requests[slot].tmax_ms.saturating_sub(waited)
     }
 
-    /// Waits until all have answered or timed out. Outcomes are in the questions' order.
+    /// Waits until all have answered or timed out. Outcomes are in the requests' order.
     pub async fn collect(self) -> Outcomes {
         let inbox = &self.inbox;
         loop {
@@ -119,36 +124,23 @@ impl FanoutRound<'_> {
             })
             .await;
         }
-        self.close()
-    }
-
-    /// Closes the inbox, and returns unused connections to their pools.
-    fn close(&self) -> Outcomes {
-        let outcomes = self.inbox.close();
-        while let Some(task) = self.inbox.next_task() {
-            if let CallTask::Send { slot, connection } = task {
-                self.questions[slot].pool.release(connection, Instant::now());
-            }
-        }
-        outcomes
+        inbox.close()
     }
 
     fn act(&self, task: CallTask<DspConnection>, now: Instant) {
         match task {
             CallTask::Send { slot, connection } => {
-                let pool = self.questions[slot].pool;
-                if !self.inbox.is_waiting(slot) {
-                    pool.release(connection, now);
-                } else if self.tmax_ms(slot, now) == 0 {
+                let is_waiting = self.inbox.is_waiting(slot);
+                if !is_waiting || self.tmax_ms(slot, now) == 0 {
                     self.inbox.deliver(slot, CallOutcome::Unsent, &[]);
-                    pool.release(connection, now);
-                } else if self.send(slot, &connection, now) {
-                    // Sent.
-                } else if connection.is_reused() {
-                    self.seek(slot, now); // It may have been closed while idle.
-                } else {
-                    // A new connection that fails: the DSP refuses us.
-                    self.inbox.deliver(slot, CallOutcome::Reset, &[]);
+                    self.requests[slot].pool.release(connection, now);
+                } else if !self.send(slot, &connection, now) {
+                    if connection.is_reused() {
+                        self.seek(slot, now); // It may have been closed while idle.
+                    } else {
+                        // A new connection that fails: the DSP refuses us.
+                        self.inbox.deliver(slot, CallOutcome::Reset, &[]);
+                    }
                 }
             }
             // Other idle connections may be closed too.

@@ -20,7 +20,7 @@ use super::health::ConnectAttempt;
 use super::inbox::{CallTask, Inbox};
 use super::sockets::reactor::ReadBuffers;
 use super::sockets::transport::Transport;
-use super::{Addresses, DspPool, DspReactor, Endpoint, PoolLimits, Question, ask_all};
+use super::{Addresses, DspPool, DspReactor, DspRequest, Endpoint, PoolLimits, ask_all};
 use crate::config::ExchangeConfig;
 
 fn config(url: &str) -> ExchangeConfig {
@@ -277,8 +277,8 @@ fn a_handshake_that_nobody_waits_for_is_not_begun() {
 
 static REQUEST: &str = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}],"tmax":1000}"#;
 
-fn question(pool: &Rc<DspPool>) -> Question<'_> {
-    Question {
+fn dsp_request(pool: &Rc<DspPool>) -> DspRequest<'_> {
+    DspRequest {
         pool,
         imps: 1,
         deals: 0,
@@ -302,8 +302,11 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
         pool.endpoint().addresses.set(vec![connection.attempt.address]);
         tokio::time::pause();
         // Equal: the calls that do not wait share a body.
-        let questions =
-            [Question { tmax_ms: 400, ..question(&pool) }, question(&pool), question(&pool)];
+        let requests = [
+            DspRequest { tmax_ms: 400, ..dsp_request(&pool) },
+            dsp_request(&pool),
+            dsp_request(&pool),
+        ];
         let dsp = async {
             tokio::time::advance(Duration::from_millis(300)).await;
             pool.release(Rc::clone(&connection), Instant::now());
@@ -315,8 +318,7 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
             assert!(request.contains(r#""tmax":500"#), "{request}");
             answer(&mut peer, &pool, &connection);
         };
-        let (outcomes, ()) =
-            tokio::join!(ask_all(&outbound, &questions, Vec::new()).collect(), dsp);
+        let (outcomes, ()) = tokio::join!(ask_all(&outbound, &requests, Vec::new()).collect(), dsp);
         // The last to wait is asked first; the first has no time left.
         assert_eq!(outcomes.calls, [CallOutcome::Unsent, CallOutcome::NoBid, CallOutcome::NoBid]);
         assert!(pool.idle().is_some());
@@ -349,8 +351,8 @@ fn a_connection_that_was_offered_in_vain_returns_to_its_pool() {
         let outbound = outbound(&auction, REQUEST);
         pool.limit(PoolLimits { opening_max: 0, ..pool.limits() });
         pool.endpoint().addresses.set(vec![connection.attempt.address]);
-        let questions = [question(&pool)];
-        let round = ask_all(&outbound, &questions, Vec::new());
+        let requests = [dsp_request(&pool)];
+        let round = ask_all(&outbound, &requests, Vec::new());
         pool.release(connection, Instant::now());
         assert!(pool.idle().is_none(), "the round has it");
         drop(round);

@@ -89,7 +89,7 @@ fn accounts(of: &[(&str, CampaignIndex)]) -> Vec<SeatAccount> {
 }
 
 /// Bids of direct campaigns by impression, and their campaigns.
-type DirectBids<'h> = (&'h [(usize, f64)], &'h [usize]);
+type PlacedBids<'h> = (&'h [(usize, f64)], &'h [usize]);
 
 /// Reservations, and the judgement of answers of the DSPs in order.
 fn with_till(
@@ -105,7 +105,7 @@ fn with_till(
 fn with_direct(
     desk: &Seat,
     (request, answers): (&Value, &[String]),
-    (seats, direct): (&[(&str, CampaignIndex)], Option<DirectBids<'_>>),
+    (seats, direct): (&[(&str, CampaignIndex)], Option<PlacedBids<'_>>),
     test: impl FnOnce(AuctionReservations<'_>, Judgement<'_>),
 ) {
     let mut market = market();
@@ -125,7 +125,7 @@ fn with_direct(
             price: Cpm::ZERO,
         };
         let (body, bids) = (answer(0, bids), bids.iter().zip(of).map(bid).collect());
-        DirectOffer {
+        DirectBids {
             budget: &desk.budget,
             ask: asked(4),
             answer: DirectAnswer { body, bids, left_out: 0 },
@@ -134,7 +134,7 @@ fn with_direct(
     let answers = answers.iter().enumerate();
     let mut answers: Vec<_> =
         answers.map(|(dsp, body)| DspAnswer { ask: asked(dsp), body: body.as_bytes() }).collect();
-    answers.extend(direct.as_ref().map(DirectOffer::answer));
+    answers.extend(direct.as_ref().map(DirectBids::answer));
     let judgement = judge(&auction, &answers);
     assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{judgement:?}");
     let joined = Campaigns { seats: accounts(seats), ..Campaigns::default() };
@@ -204,10 +204,10 @@ fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
     with_till(&desk, (&request(1, 3), &answers), &poor, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
-        assert_eq!(reservations.refused().len(), 3);
+        assert_eq!(reservations.refusals().len(), 3);
         let won: Vec<_> = clearing.wins.iter().flatten().map(|win| win.entry).collect();
         assert_eq!(won, [0, 1]);
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(0, SLOT), (1, SLOT)]);
         let sealed = reservations.sealed();
         assert!(reservations.hand_over(sealed, &[0, 1]).is_empty(), "beacons settle all");
@@ -230,10 +230,10 @@ fn a_bid_holds_one_price_at_a_time() {
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
     with_till(&desk, (&request(2, 3), &answers), &poor, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
-        assert_eq!(reservations.refused().len(), 3, "{:?}", reservations.refused());
+        assert_eq!(reservations.refusals().len(), 3, "{:?}", reservations.refusals());
         let won = clearing.wins.iter().flatten().map(|win| (win.entry, win.price.micros()));
         assert_eq!(won.collect::<Vec<_>>(), [(0, 1_000_000), (1, 1_000_000)]);
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(reservations.reservations.len(), 2);
         check_free(&desk, SLOT, 601);
     });
@@ -259,9 +259,9 @@ fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
         offer_others(auction, &judgement, &mut clearing, |win| {
             reservations.authorise(&judgement, win)
         });
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         let offered: Vec<_> = clearing.offered.iter().map(|win| win.entry).collect();
-        assert_eq!(offered, [0, 4], "{:?}", reservations.refused());
+        assert_eq!(offered, [0, 4], "{:?}", reservations.refusals());
         assert_eq!(held(&reservations), [(0, SLOT), (4, OTHER)]);
         check_free(&desk, SLOT, 0);
         let sealed = reservations.sealed();
@@ -281,7 +281,7 @@ fn an_auction_that_clears_again_holds_for_its_last_winner_alone() {
         assert_eq!(held(&reservations), [(0, SLOT)]);
         judgement.bar(0, Fate::NoMarkup);
         let clearing = reservations.clear(&judgement);
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(1, OTHER)]);
         check_free(&desk, SLOT, 1000);
         let sealed = reservations.sealed();
@@ -298,7 +298,7 @@ fn what_loses_after_all_is_given_back() {
         let mut clearing = reservations.clear(&judgement);
         check_free(&desk, SLOT, 0);
         clearing.wins[0] = None;
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         check_free(&desk, SLOT, 1000);
     });
 }
@@ -322,13 +322,13 @@ fn a_campaign_of_direct_campaigns_pays_for_its_own_bid_behind_others() {
     let accounts = ([].as_slice(), Some(direct));
     with_direct(&desk, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(3, SLOT), (4, OTHER)]);
     });
     // Without DSPs.
     with_direct(&desk, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(0, SLOT), (1, OTHER)]);
     });
     check_free(&desk, SLOT, 1000);
@@ -342,8 +342,8 @@ fn a_sale_that_nobody_pays_for_is_not_made() {
     let answers = [answer(0, &[(0, 10.0)])];
     with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
-        reservations.give_back(|_| false);
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_unless(|_| false);
+        reservations.release_all_but_returned(&judgement, &clearing);
     });
 }
 
@@ -356,7 +356,7 @@ fn a_test_is_won_without_money() {
     with_till(&desk, (&request, &answers), &[("d0", POOR)], |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         assert!(clearing.wins[0].is_some());
-        reservations.keep_returned(&judgement, &clearing);
+        reservations.release_all_but_returned(&judgement, &clearing);
         assert!(reservations.sealed().is_empty());
     });
 }

@@ -75,7 +75,7 @@ fn an_auction_with_its_calls() {
         received: at(1),
         parsed: at(2),
         asked: Some(at(3)),
-        closed: Some(at(90)),
+        collected: Some(at(90)),
         cleared: Some(at(95)),
         answered: at(96),
     };
@@ -125,7 +125,7 @@ fn an_auction_that_ends_early() {
         received: at(1),
         parsed: at(2),
         asked: None,
-        closed: None,
+        collected: None,
         cleared: None,
         answered: at(4),
     };

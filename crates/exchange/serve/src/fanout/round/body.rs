@@ -1,4 +1,4 @@
-//! Request bodies of one round. Questions with the same view share one body, joined once with room
+//! Request bodies of one round. Requests with the same view share one body, joined once with room
 //! for each head, so that a request is one write; other bodies are written in parts.
 
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use http_kit::gzip::gzip;
 use openrtb::{Outbound, OutboundView};
 
-use super::question::Question;
+use super::request::DspRequest;
 
 /// Most parts per write; more are joined first.
 const PARTS_MAX: usize = 64;
@@ -15,37 +15,37 @@ const PARTS_MAX: usize = 64;
 pub(super) struct Bodies<'q> {
     outbound: &'q Outbound<'q>,
     distinct: Vec<Body<'q>>,
-    /// The distinct body of each question.
+    /// The distinct body of each request.
     of: Vec<usize>,
     head_room: usize,
 }
 
 struct Body<'q> {
-    question: &'q Question<'q>,
+    request: &'q DspRequest<'q>,
     is_shared: bool,
     /// Room for a head, then length, blank line and body. Empty until first used.
     joined: RefCell<Vec<u8>>,
 }
 
 impl<'q> Bodies<'q> {
-    pub(super) fn new(outbound: &'q Outbound<'q>, questions: &'q [Question<'q>]) -> Self {
+    pub(super) fn new(outbound: &'q Outbound<'q>, requests: &'q [DspRequest<'q>]) -> Self {
         let mut bodies = Self {
             outbound,
             distinct: Vec::with_capacity(4),
-            of: Vec::with_capacity(questions.len()),
+            of: Vec::with_capacity(requests.len()),
             head_room: 0,
         };
-        for question in questions {
-            bodies.head_room = bodies.head_room.max(question.pool.endpoint().head.len());
+        for request in requests {
+            bodies.head_room = bodies.head_room.max(request.pool.endpoint().head.len());
             let same = bodies.distinct.iter_mut().position(|body| {
-                let same = sees_the_same(body.question, question);
+                let same = sees_the_same(body.request, request);
                 body.is_shared |= same;
                 same
             });
             bodies.of.push(same.unwrap_or(bodies.distinct.len()));
             if same.is_none() {
                 bodies.distinct.push(Body {
-                    question,
+                    request,
                     is_shared: false,
                     joined: RefCell::default(),
                 });
@@ -54,19 +54,19 @@ impl<'q> Bodies<'q> {
         bodies
     }
 
-    /// Passes the request's parts to `write`. `tmax_ms` is at most the question's.
+    /// Passes the request's parts to `write`. `tmax_ms` is at most the request's.
     pub(super) fn write<T>(
         &self,
         slot: usize,
-        question: &Question<'_>,
+        request: &DspRequest<'_>,
         tmax_ms: u32,
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let body = &self.distinct[self.of[slot]];
-        let endpoint = question.pool.endpoint();
-        let is_delayed = tmax_ms != question.tmax_ms;
+        let endpoint = request.pool.endpoint();
+        let is_delayed = tmax_ms != request.tmax_ms;
         if !endpoint.gzip_requests && (is_delayed || !body.is_shared) {
-            return self.write_parts(question, tmax_ms, write);
+            return self.write_parts(request, tmax_ms, write);
         }
         let head = endpoint.head.as_bytes();
         let mut delayed = Vec::new();
@@ -78,7 +78,7 @@ impl<'q> Bodies<'q> {
             &mut *shared
         };
         if joined.is_empty() {
-            *joined = self.join(question, tmax_ms);
+            *joined = self.join(request, tmax_ms);
         }
         let start = self.head_room - head.len();
         joined[start..self.head_room].copy_from_slice(head);
@@ -87,12 +87,12 @@ impl<'q> Bodies<'q> {
 
     fn write_parts<T>(
         &self,
-        question: &Question<'_>,
+        request: &DspRequest<'_>,
         tmax_ms: u32,
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let mut tmax = itoa::Buffer::new();
-        let view = view(question, tmax.format(tmax_ms));
+        let view = view(request, tmax.format(tmax_ms));
         // The first three are head, length and blank line.
         let mut parts = [IoSlice::new(&[]); PARTS_MAX];
         let (mut used, mut length) = (3, 0);
@@ -111,16 +111,16 @@ impl<'q> Bodies<'q> {
         }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(length);
-        parts[0] = IoSlice::new(question.pool.endpoint().head.as_bytes());
+        parts[0] = IoSlice::new(request.pool.endpoint().head.as_bytes());
         parts[1] = IoSlice::new(digits.as_bytes());
         parts[2] = IoSlice::new(b"\r\n\r\n");
         write(&parts[..used])
     }
 
-    fn join(&self, question: &Question<'_>, tmax_ms: u32) -> Vec<u8> {
+    fn join(&self, request: &DspRequest<'_>, tmax_ms: u32) -> Vec<u8> {
         let mut tmax = itoa::Buffer::new();
-        let view = view(question, tmax.format(tmax_ms));
-        if question.pool.endpoint().gzip_requests {
+        let view = view(request, tmax.format(tmax_ms));
+        if request.pool.endpoint().gzip_requests {
             let compressed =
                 gzip(|write| self.outbound.for_each(&view, |part| write(part.as_bytes())));
             let mut joined = self.room(compressed.len());
@@ -144,19 +144,19 @@ impl<'q> Bodies<'q> {
     }
 }
 
-fn view<'v>(question: &'v Question<'_>, tmax: &'v str) -> OutboundView<'v> {
+fn view<'v>(request: &'v DspRequest<'_>, tmax: &'v str) -> OutboundView<'v> {
     OutboundView {
-        imps: question.imps,
-        deals: question.deals,
+        imps: request.imps,
+        deals: request.deals,
         tmax,
-        cur: &question.pool.endpoint().cur,
-        buyeruid: question.buyeruid,
-        bidder: question.bidder,
-        is_limited: question.is_limited,
+        cur: &request.pool.endpoint().cur,
+        buyeruid: request.buyeruid,
+        bidder: request.bidder,
+        is_limited: request.is_limited,
     }
 }
 
-fn sees_the_same(one: &Question<'_>, other: &Question<'_>) -> bool {
+fn sees_the_same(one: &DspRequest<'_>, other: &DspRequest<'_>) -> bool {
     one.imps == other.imps
         && one.deals == other.deals
         && one.tmax_ms == other.tmax_ms

@@ -1,4 +1,4 @@
-//! What a round asks one DSP.
+//! One DSP's part of a round.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,10 +7,10 @@ use openrtb::{DealMask, ImpMask};
 use tokio::time::Instant;
 
 use crate::fanout::pool::DspPool;
-use crate::guards::CallInFlight;
+use crate::guards::OwnedCallPermit;
 
 /// One DSP's call.
-pub struct Question<'q> {
+pub struct DspRequest<'q> {
     pub pool: &'q Rc<DspPool>,
     pub imps: ImpMask,
     pub deals: DealMask,
@@ -23,5 +23,5 @@ pub struct Question<'q> {
     /// Whether user data is withheld for privacy.
     pub is_limited: bool,
     pub wait_until: Instant,
-    pub permit: Cell<Option<CallInFlight>>,
+    pub permit: Cell<Option<OwnedCallPermit>>,
 }

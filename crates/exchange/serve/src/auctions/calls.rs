@@ -1,0 +1,80 @@
+//! The calls of one auction: how they are recorded and counted, and what they say about the DSP.
+
+use std::time::Duration;
+
+use exchange_core::BidderCall;
+use exchange_core::guard::{CallTrial, CallVerdict};
+use exchange_core::record::{CallOutcome, RecordedCall};
+use tokio::time::Instant;
+
+use crate::fanout::{DspRequest, Outcomes};
+use crate::shard::{ShardDsp, ShardSnapshot};
+
+#[derive(Clone, Copy)]
+pub(crate) struct AuctionCalls<'c> {
+    pub snapshot: &'c ShardSnapshot,
+    pub calls: &'c [BidderCall],
+    /// One per call.
+    pub requests: &'c [DspRequest<'c>],
+}
+
+impl<'c> AuctionCalls<'c> {
+    pub fn dsp(&self, call: usize) -> &'c ShardDsp {
+        &self.snapshot.dsps[self.calls[call].dsp]
+    }
+
+    /// Without `outcomes`, the caller has left before the round ended.
+    pub fn recorded(
+        self,
+        outcomes: Option<&Outcomes>,
+        arrival: Instant,
+    ) -> impl Iterator<Item = RecordedCall> {
+        let since = move |sent: Instant| sent.saturating_duration_since(arrival);
+        self.calls.iter().zip(self.requests).enumerate().map(move |(call, (ask, request))| {
+            let tmax_ms = outcomes.and_then(|outcomes| outcomes.tmax_ms(call));
+            RecordedCall {
+                ask: *ask,
+                tmax_ms: tmax_ms.unwrap_or(request.tmax_ms),
+                outcome: outcomes.map_or(CallOutcome::Abandoned, |outcomes| outcomes.calls[call]),
+                sent: outcomes.and_then(|outcomes| outcomes.sent_at(call)).map(since),
+                latency: outcomes.and_then(|outcomes| outcomes.latency(call)),
+            }
+        })
+    }
+
+    /// Counts the call's outcome and reports it to the breaker. `time_given` is how long the DSP had
+    /// to answer; None if the call was not sent.
+    pub fn report(
+        &self,
+        call: usize,
+        outcome: CallOutcome,
+        time_given: Option<Duration>,
+        trial: CallTrial,
+    ) {
+        let dsp = self.dsp(call);
+        dsp.metrics.outcomes[outcome as usize].increment();
+        let least = self.snapshot.config().timeout_counts_after;
+        let had_min_time = time_given.is_some_and(|given| least <= given);
+        dsp.guard.borrow_mut().settle(trial, call_verdict(outcome, had_min_time));
+    }
+}
+
+/// The outcome as evidence of the DSP's health.
+fn call_verdict(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
+    match outcome {
+        CallOutcome::Answered | CallOutcome::NoBid => CallVerdict::Good,
+        CallOutcome::Late => CallVerdict::TimedOut { had_min_time },
+        // Nothing was sent, or the caller left. An unresolved name is not the DSP's fault.
+        CallOutcome::Saturated
+        | CallOutcome::Unsent
+        | CallOutcome::Abandoned
+        | CallOutcome::Unresolved => CallVerdict::Neutral,
+        CallOutcome::Status
+        | CallOutcome::Malformed
+        | CallOutcome::TooLarge
+        | CallOutcome::Encoded
+        | CallOutcome::Trickle
+        | CallOutcome::Reset
+        | CallOutcome::Unreachable => CallVerdict::Bad,
+    }
+}
