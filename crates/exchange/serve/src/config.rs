@@ -16,10 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exchange_core::guard::GuardLimits;
-use exchange_core::{
-    Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey, TimeLimits, TrackingSignals,
-};
+use exchange_core::guard::{BreakerLimits, GuardLimits};
+use exchange_core::{Market, Publishers, Rates, TieKey, TimeLimits, TrackingSignals};
 use http_kit::body::BodyLimits;
 use runtime::config::{Optional, Section, ms, secs};
 use runtime::shards::ConnectionTimeouts;
@@ -36,7 +34,6 @@ pub use terms::CallerTerms;
 
 use currency::{CurrencyConfig, read_currency};
 use dsp::DspOptions;
-use guard::BreakerConfig;
 use unique_ids::UniqueIds;
 
 /// Configuration of the exchange.
@@ -68,6 +65,10 @@ pub struct ExchangeConfig {
     pub endpoints: Vec<DspAddress>,
     /// Call limits of DSPs, in the same order.
     pub guards: Vec<GuardLimits>,
+    /// Privacy signals that DSPs do not override.
+    pub(crate) signals: TrackingSignals,
+    /// Limits of the breakers of DSPs that have one.
+    pub(crate) breaker: BreakerLimits,
     /// A timeout counts against a DSP only if it had at least this long.
     pub timeout_counts_after: Duration,
     /// None: callers fire the DSPs' notices themselves. Needs a record.
@@ -112,24 +113,6 @@ impl InboundLimits {
     }
 }
 
-struct ExchangeSection {
-    listen: SocketAddr,
-    tls: Option<Arc<rustls::ServerConfig>>,
-    publishers_only: bool,
-    limits: TimeLimits,
-    inbound: InboundLimits,
-    direct: exchange_core::campaigns::BiddingLimits,
-    pool: PoolLimits,
-    explain_no_bid: bool,
-    overload_answer: OverloadAnswer,
-    pricing: terms::PricingConfig,
-    tie_key: Option<TieKey>,
-    supply_chain: Option<SupplyChainNode>,
-    signals: TrackingSignals,
-    breaker: BreakerConfig,
-    notices: Option<NoticesConfig>,
-}
-
 impl ExchangeConfig {
     /// Declares and reads `[currency]`, `[record]`, `[exchange]`, `[[dsp]]`, `[[publisher]]`,
     /// `[[deal]]` and `[[floor]]`. None without `[exchange]`: the service is off.
@@ -140,7 +123,7 @@ impl ExchangeConfig {
              log`.";
         let record = s.table("record", about, RecordConfig::read);
         let own = s.service("exchange", "Accepts bid requests and runs auctions.", |s| {
-            ExchangeSection::read(s, &rates, record.is_some())
+            Self::read_exchange(s, &rates, record.is_some())
         });
         let ids = UniqueIds::default();
         let signals = own.as_ref().map_or_else(TrackingSignals::default, |own| own.signals);
@@ -154,57 +137,20 @@ impl ExchangeConfig {
         let deals = terms::read_deals(s, &names);
         let mut floors = terms::read_floors(s, &rates);
         floors.extend(named.floors);
-        let own = own?;
-        let guards = dsps.iter().map(|dsp| dsp.guard.limits(&own.breaker)).collect();
-        let (dsps, endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
-        Some(Self {
-            listen: own.listen,
-            tls: own.tls,
-            publishers_only: own.publishers_only,
-            limits: own.limits,
-            inbound: own.inbound,
-            direct: own.direct,
-            pool: own.pool,
-            explain_no_bid: own.explain_no_bid,
-            overload_answer: own.overload_answer,
-            tie_key_is_drawn: own.tie_key.is_none(),
-            market: Market {
-                dsps,
-                publishers: Publishers {
-                    named: terms::with_fee(named.terms, own.pricing.fee),
-                    others: PublisherTerms {
-                        fee: own.pricing.fee,
-                        notices: mode.unwrap_or_default(),
-                        ..PublisherTerms::default()
-                    },
-                },
-                deals,
-                floors,
-                rates,
-                currency,
-                increment: own.pricing.increment,
-                deals_first: own.pricing.deals_first,
-                creative_id_required: own.pricing.creative_id_required,
-                bid_macros_max: own.pricing.bid_macros_max,
-                tie_key: own.tie_key.unwrap_or_else(|| TieKey::new(rand::random())),
-                supply_chain: own.supply_chain,
-            },
-            endpoints,
-            guards,
-            timeout_counts_after: own.breaker.timeout_counts_after,
-            notices: own.notices,
-            callers: named.callers,
-            record,
-            rates_as_read,
-            text: String::new(),
-        })
+        let mut own = own?;
+        own.guards = dsps.iter().map(|dsp| dsp.guard.limits(&own.breaker)).collect();
+        (own.market.dsps, own.endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
+        let Publishers { named: publishers, others } = &mut own.market.publishers;
+        others.notices = mode.unwrap_or_default();
+        *publishers = terms::with_fee(named.terms, others.fee);
+        own.market = Market { deals, floors, rates, currency, ..own.market };
+        Some(Self { callers: named.callers, record, rates_as_read, ..own })
     }
-}
 
-impl ExchangeSection {
-    fn read(s: &mut Section<'_>, rates: &Rates, is_recorded: bool) -> Self {
+    /// Reads `[exchange]`; the rest is still empty.
+    fn read_exchange(s: &mut Section<'_>, rates: &Rates, is_recorded: bool) -> Self {
         s.renamed("house", "direct");
-        let own = Self {
+        let mut own = Self {
             listen: s.socket_address(
                 "listen",
                 "127.0.0.1:8080",
@@ -232,13 +178,8 @@ impl ExchangeSection {
                 "Response to requests that are refused because of overload (see \
                  [runtime.overload]): unavailable (503) or no_bid.",
             ),
-            pricing: terms::PricingConfig::read(s, rates),
-            tie_key: read_tie_key(s),
-            supply_chain: s.table(
-                "supply_chain",
-                "Our node in `source.schain`, appended with the publisher's id as its `sid`.",
-                read_supply_chain,
-            ),
+            market: terms::read_market(s, rates),
+            tie_key_is_drawn: false,
             signals: s.section(
                 "privacy",
                 "Privacy signals that limit what DSPs see of the user: see docs/privacy.md. COPPA \
@@ -254,15 +195,25 @@ impl ExchangeSection {
             breaker: s.section(
                 "breaker",
                 "Circuit breaker that throttles a failing DSP to probes.",
-                BreakerConfig::read,
+                guard::read_breaker,
             ),
+            timeout_counts_after: guard::TIMEOUT_COUNTS_AFTER,
             notices: s.table(
                 "notices",
                 "Win, billing and loss notices fired by the exchange. If absent, winning bids keep \
                  their notice URLs for the caller to fire.",
                 NoticesConfig::read,
             ),
+            endpoints: Vec::new(),
+            guards: Vec::new(),
+            callers: HashMap::new(),
+            record: None,
+            rates_as_read: Vec::new(),
+            text: String::new(),
         };
+        let tie_key = read_tie_key(s);
+        own.tie_key_is_drawn = tie_key.is_none();
+        own.market.tie_key = tie_key.unwrap_or(own.market.tie_key);
         if own.notices.is_some() && !is_recorded {
             s.problem("notices", "…", "needs [record], where what is owed to DSPs is kept");
         }
@@ -409,32 +360,6 @@ const HANDSHAKE_SHARE: Ppm = Ppm::new(250_000).expect("25 % is a share");
 
 /// Finds a restarted DSP within seconds; a dead one costs next to nothing.
 const BACKOFF: Backoff = Backoff { unanswered_max: 2, min: ms(50), max: secs(5) };
-
-fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
-    SupplyChainNode {
-        asi: s
-            .text(
-                "asi",
-                runtime::config::Required("exchange.example"),
-                "Our domain name, as listed in ads.txt.",
-            )
-            .into(),
-        name: s
-            .text(
-                "name",
-                Optional("Example Exchange"),
-                "Name of the company that is paid. Omit it if sellers.json has it.",
-            )
-            .map(Into::into),
-        domain: s
-            .text(
-                "domain",
-                Optional("example.com"),
-                "Domain name of that company. Omit it if sellers.json has it.",
-            )
-            .map(Into::into),
-    }
-}
 
 /// Without a key one is drawn: fair, but not reproducible elsewhere.
 fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {

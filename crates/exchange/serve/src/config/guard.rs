@@ -18,26 +18,17 @@ const BREAKER: BreakerLimits = BreakerLimits {
 };
 
 /// Twice the default of `exchange.dsp_time_min`: a timeout with less time is not the DSP's fault.
-const TIMEOUT_COUNTS_AFTER: Duration = ms(20);
+pub(super) const TIMEOUT_COUNTS_AFTER: Duration = ms(20);
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BreakerConfig {
-    limits: BreakerLimits,
-    pub(super) timeout_counts_after: Duration,
-}
-
-impl BreakerConfig {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let limits = BreakerLimits {
-            error_share_max: s.ppm(
-                "error_share_max",
-                "15%",
-                "Share of errors and timeouts among a DSP's results of the last 10s above which it \
-                 is throttled to probes. Applies only if there are at least 50 results.",
-            ),
-            ..BREAKER
-        };
-        Self { limits, timeout_counts_after: TIMEOUT_COUNTS_AFTER }
+pub(super) fn read_breaker(s: &mut Section<'_>) -> BreakerLimits {
+    BreakerLimits {
+        error_share_max: s.ppm(
+            "error_share_max",
+            "15%",
+            "Share of errors and timeouts among a DSP's results of the last 10s above which it is \
+             throttled to probes. Applies only if there are at least 50 results.",
+        ),
+        ..BREAKER
     }
 }
 
@@ -87,11 +78,11 @@ impl DspGuard {
         }
     }
 
-    pub(super) fn limits(&self, breaker: &BreakerConfig) -> GuardLimits {
+    pub(super) fn limits(&self, breaker: &BreakerLimits) -> GuardLimits {
         GuardLimits {
             rate: self.rate,
             in_flight_max: self.in_flight_max,
-            breaker: self.breaker.then_some(breaker.limits),
+            breaker: self.breaker.then_some(*breaker),
         }
     }
 }

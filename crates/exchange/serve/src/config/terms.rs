@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use exchange_core::guard::CallRate;
-use exchange_core::{BidsReturned, DealTerms, FloorRule, NoticeMode, PublisherTerms, Rates};
+use exchange_core::{
+    BidsReturned, DealTerms, FloorRule, Market, NoticeMode, PublisherTerms, Publishers, Rates,
+    SupplyChainNode, TieKey,
+};
 use runtime::config::{Optional, Required, Secret, Section};
-use units::{Ppm, Price};
+use units::{Currency, Ppm};
 
 use super::currency::check_rate;
 use super::direct::DIRECT_DSP;
@@ -22,51 +25,76 @@ pub struct CallerTerms {
     pub rate: Option<CallRate>,
 }
 
-pub(super) struct PricingConfig {
-    pub(super) fee: Ppm,
-    pub(super) increment: Price,
-    pub(super) deals_first: bool,
-    pub(super) creative_id_required: bool,
-    pub(super) bid_macros_max: usize,
+/// Terms of the market that `[exchange]` sets, with a tie key drawn at random.
+pub(super) fn read_market(s: &mut Section<'_>, rates: &Rates) -> Market {
+    let fee = s.ppm(
+        "fee",
+        "0%",
+        "Our fee: a share of what DSPs pay. A [[publisher]] or [[deal]] can override it.",
+    );
+    check_fee(s, Some(fee));
+    let increment = s.price(
+        "increment",
+        "0.01 USD",
+        "Amount added to the next best bid in a second-price auction.",
+    );
+    if let Err(remedy) = check_rate(rates, increment) {
+        s.problem("increment", increment, remedy);
+    }
+    let others = PublisherTerms { fee, ..PublisherTerms::default() };
+    Market {
+        dsps: Vec::new(),
+        publishers: Publishers { others, ..Publishers::default() },
+        deals: HashMap::new(),
+        floors: Vec::new(),
+        rates: Rates::default(),
+        currency: Currency::USD,
+        increment,
+        deals_first: s.boolean(
+            "deals_first",
+            false,
+            "Whether every bid under a deal beats every open bid.",
+        ),
+        creative_id_required: s.boolean(
+            "creative_id_required",
+            false,
+            "Whether to reject bids without `crid`.",
+        ),
+        bid_macros_max: s.integer(
+            "bid_macros_max",
+            1000,
+            1..=100_000_usize,
+            "Maximum number of `${AUCTION_…}` macros in a bid. A bid with more is malformed. Each \
+             macro expands to at most 256 bytes.",
+        ),
+        tie_key: TieKey::new(rand::random()),
+        supply_chain: s.table(
+            "supply_chain",
+            "Our node in `source.schain`, appended with the publisher's id as its `sid`.",
+            read_supply_chain,
+        ),
+    }
 }
 
-impl PricingConfig {
-    pub(super) fn read(s: &mut Section<'_>, rates: &Rates) -> Self {
-        let fee = s.ppm(
-            "fee",
-            "0%",
-            "Our fee: a share of what DSPs pay. A [[publisher]] or [[deal]] can override it.",
-        );
-        check_fee(s, Some(fee));
-        let increment = s.price(
-            "increment",
-            "0.01 USD",
-            "Amount added to the next best bid in a second-price auction.",
-        );
-        if let Err(remedy) = check_rate(rates, increment) {
-            s.problem("increment", increment, remedy);
-        }
-        Self {
-            fee,
-            increment,
-            deals_first: s.boolean(
-                "deals_first",
-                false,
-                "Whether every bid under a deal beats every open bid.",
-            ),
-            creative_id_required: s.boolean(
-                "creative_id_required",
-                false,
-                "Whether to reject bids without `crid`.",
-            ),
-            bid_macros_max: s.integer(
-                "bid_macros_max",
-                1000,
-                1..=100_000_usize,
-                "Maximum number of `${AUCTION_…}` macros in a bid. A bid with more is malformed. \
-                 Each macro expands to at most 256 bytes.",
-            ),
-        }
+fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
+    SupplyChainNode {
+        asi: s
+            .text("asi", Required("exchange.example"), "Our domain name, as listed in ads.txt.")
+            .into(),
+        name: s
+            .text(
+                "name",
+                Optional("Example Exchange"),
+                "Name of the company that is paid. Omit it if sellers.json has it.",
+            )
+            .map(Into::into),
+        domain: s
+            .text(
+                "domain",
+                Optional("example.com"),
+                "Domain name of that company. Omit it if sellers.json has it.",
+            )
+            .map(Into::into),
     }
 }
 
