@@ -100,7 +100,7 @@ impl HttpService for ExchangeHttp {
             return self.refuse(&refusal);
         }
         // Never refuse beacons for overload: they bill.
-        let Ok(in_flight) = shard.admission.admit(arrival).await else {
+        let Ok(in_flight) = shard.parts.admission.admit(arrival).await else {
             shard.metrics.count_no_bid(NoBidReason::Overloaded);
             return overloaded(&head.headers, body, config).await;
         };

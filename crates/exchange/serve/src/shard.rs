@@ -29,7 +29,12 @@ use crate::recording::Recorder;
 const BODY_BUFFERS_MAX: usize = 64;
 const BODY_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
+/// What a shard is made of.
+#[derive(Debug)]
 pub(crate) struct ShardParts {
+    pub index: usize,
+    pub guard_port: RefCell<GuardPort>,
+    pub ids: RefCell<AuctionIds>,
     pub admission: Admission,
     pub dispatcher: Option<NoticeSender>,
     pub nodes: Option<NodeClient>,
@@ -42,33 +47,17 @@ pub(crate) struct ShardParts {
     pub tasks: Tasks,
 }
 
-pub(crate) struct ShardIdentity {
-    pub index: usize,
-    pub guard_port: GuardPort,
-    /// Key of auction ids, drawn at the start for all shards of the process.
-    pub id_key: [u8; 16],
-}
-
 #[derive(Debug)]
 pub struct ExchangeShard {
-    index: usize,
+    pub(crate) parts: ShardParts,
     pub(crate) metrics: Arc<Padded<ExchangeMetrics>>,
     reactor: Rc<DspReactor>,
-    pub(crate) admission: Admission,
     /// For auctions that begin now.
     snapshot: RefCell<Rc<ShardSnapshot>>,
-    guard_port: RefCell<GuardPort>,
-    dispatcher: Option<NoticeSender>,
-    nodes: Option<NodeClient>,
-    recorder: Option<Recorder>,
-    budget: Option<ShardBudget>,
     /// Sales not yet durably booked. None without a dispatcher.
     billing: Option<BillingQueue>,
-    pub(crate) tracer: Tracer,
-    pub(crate) tasks: Tasks,
     /// Pools of former generations with running calls.
     retired: RefCell<Vec<Rc<DspPool>>>,
-    ids: RefCell<AuctionIds>,
     origin: Instant,
     body_buffers: RefCell<Vec<Vec<u8>>>,
 }
@@ -142,46 +131,26 @@ impl ShardSnapshot {
 impl ExchangeShard {
     /// Runs on the shard's own thread.
     pub(crate) fn new(
-        ShardIdentity { index, guard_port, id_key }: ShardIdentity,
         parts: ShardParts,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<DspReactor>,
     ) -> Self {
-        let snapshot = snapshot(index, generation, None, &reactor);
-        let ShardParts { admission, dispatcher, nodes, recorder, budget, tracer, tasks } = parts;
-        let shard = u32::try_from(index).expect("shards are counted by 16 bits");
+        let snapshot = snapshot(parts.index, generation, None, &reactor);
         Self {
-            index,
-            guard_port: RefCell::new(guard_port),
-            billing: dispatcher.clone().map(BillingQueue::new),
-            dispatcher,
-            nodes,
-            recorder,
-            budget,
-            tracer,
-            tasks,
+            snapshot: RefCell::new(Rc::new(snapshot)),
+            billing: parts.dispatcher.clone().map(BillingQueue::new),
+            parts,
             metrics,
             reactor,
-            admission,
-            snapshot: RefCell::new(Rc::new(snapshot)),
             retired: RefCell::default(),
-            ids: RefCell::new(AuctionIds::new(id_key, shard)),
             origin: Instant::now(),
             body_buffers: RefCell::default(),
         }
     }
 
-    pub(crate) fn recorder(&self) -> Option<&Recorder> {
-        self.recorder.as_ref()
-    }
-
-    pub(crate) fn nodes(&self) -> Option<&NodeClient> {
-        self.nodes.as_ref()
-    }
-
     pub(crate) fn budget(&self) -> Option<&ShardBudget> {
-        self.budget.as_ref()
+        self.parts.budget.as_ref()
     }
 
     /// The snapshot for an auction that begins now.
@@ -203,7 +172,7 @@ impl ExchangeShard {
     /// New auctions use `generation`. DSPs with the same address and options keep their pool.
     fn adopt(&self, generation: Arc<Generation>) {
         let before = self.snapshot();
-        let after = snapshot(self.index, generation, Some(&before), &self.reactor);
+        let after = snapshot(self.parts.index, generation, Some(&before), &self.reactor);
         let kept: HashSet<_> = after.dsps.iter().map(|dsp| Rc::as_ptr(&dsp.pool)).collect();
         for dsp in &before.dsps {
             if !kept.contains(&Rc::as_ptr(&dsp.pool)) {
@@ -228,7 +197,7 @@ impl ExchangeShard {
             let limited = &snapshot.generation.callers;
             let of_callers = limited.iter().map(|(id, it)| (it.guard, &snapshot.callers[id]));
             let guards = of_dsps.chain(of_callers);
-            self.guard_port.borrow_mut().turn(guards);
+            self.parts.guard_port.borrow_mut().turn(guards);
             self.retired.borrow_mut().retain(|pool| {
                 pool.sweep(now);
                 // Earlier auctions may still use it.
@@ -239,7 +208,7 @@ impl ExchangeShard {
 
     /// Exchanges messages with the ledger; never ends.
     pub async fn exchange_with_ledger(self: Rc<Self>) {
-        let Some(budget) = &self.budget else { return };
+        let Some(budget) = self.budget() else { return };
         let mut ticks = tokio::time::interval(TURN);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -251,7 +220,7 @@ impl ExchangeShard {
     /// Runs reservation commands of the dispatcher and of other shards; ends with the last sender.
     pub async fn run_commands(self: Rc<Self>, mut commands: ReservationCommands) {
         while let Some(command) = commands.next().await {
-            if let Some(budget) = &self.budget {
+            if let Some(budget) = self.budget() {
                 budget.execute(command);
             }
         }
@@ -295,7 +264,7 @@ impl ExchangeShard {
     }
 
     fn to_dispatcher(&self, give: impl FnOnce(&NoticeSender) -> bool) -> bool {
-        let taken = self.dispatcher.as_ref().is_some_and(give);
+        let taken = self.parts.dispatcher.as_ref().is_some_and(give);
         if !taken {
             self.metrics.notices_refused.increment();
         }
@@ -316,7 +285,7 @@ impl ExchangeShard {
 
     /// An auction id of 128 bits, unique across shards, starts and machines.
     pub(crate) fn next_id(&self) -> String {
-        self.ids.borrow_mut().next_id()
+        self.parts.ids.borrow_mut().next_id()
     }
 
     pub(crate) fn tick(&self, at: Instant) -> Tick {

@@ -259,7 +259,11 @@ impl<'r> AuctionRun<'r> {
     }
 
     fn tracer(&self) -> AuctionTrace<'r> {
-        AuctionTrace { tracer: &self.shard.tracer, id: self.id, traceparent: self.traceparent }
+        AuctionTrace {
+            tracer: &self.shard.parts.tracer,
+            id: self.id,
+            traceparent: self.traceparent,
+        }
     }
 
     fn recorder<'m>(&'m self, prepared: Option<&'m PreparedAuction<'m>>) -> AuctionRecorder<'m> {

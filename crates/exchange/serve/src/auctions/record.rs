@@ -49,7 +49,7 @@ impl AuctionRecorder<'_> {
             (None, Some(_)) => AuctionEnding::Refused,
             (None, None) => AuctionEnding::Abandoned,
         };
-        let Some(recorder) = self.shard.recorder() else { return };
+        let Some(recorder) = &self.shard.parts.recorder else { return };
         let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
         let bodies = bodies.filter(BodiesConfig::draws);
         // A body that cannot be masked is not recorded.

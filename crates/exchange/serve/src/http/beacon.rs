@@ -110,7 +110,7 @@ impl BeaconCall<'_> {
     ) -> Response<Full<Bytes>> {
         let metrics = &self.shard.metrics;
         let listed = sealer.nodes.get(&node).filter(|_| !self.headers.contains_key(NODE_HEADER));
-        let (Some(base), Some(client)) = (listed, self.shard.nodes()) else {
+        let (Some(base), Some(client)) = (listed, &self.shard.parts.nodes) else {
             metrics.beacons_foreign.increment();
             return not_found();
         };
@@ -130,7 +130,7 @@ impl BeaconCall<'_> {
         };
         let (answered, metrics) = (client.pass_on(&beacon), Arc::clone(metrics));
         // A task of its own: the call is made and counted even if the caller leaves.
-        let passed_on = self.shard.tasks.spawn_isolated(async move {
+        let passed_on = self.shard.parts.tasks.spawn_isolated(async move {
             let answered = answered.await.inspect_err(|error| {
                 debug!(node, %error, "a beacon could not be passed on");
             });

@@ -1,5 +1,6 @@
 //! A running exchange: its parts, from the start to the end, and what others ask it.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use eventlog::lane::{LaneHandle, LaneState, LogBuilder};
+use exchange_core::AuctionIds;
 use exchange_core::campaigns::ProbeCounts;
 use exchange_core::guard::GuardStatus;
 use http_kit::dns::SystemNames;
@@ -44,7 +46,7 @@ use crate::notices::{
 use crate::recording::{
     GenerationRecordError, OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder,
 };
-use crate::shard::{ExchangeShard, ShardIdentity, ShardParts};
+use crate::shard::{ExchangeShard, ShardParts};
 
 /// Port at which the ledger offers its budgets.
 pub const BUDGETS: Port<Budgets> = Port::new("budgets");
@@ -68,6 +70,7 @@ pub struct Exchange {
     /// None without budgets.
     pub(super) funnels: Option<Funnels>,
     tracer: Tracer,
+    /// Key of auction ids, drawn at the start for all shards of the process.
     id_key: [u8; 16],
     outbound_max: usize,
     shard_slots: Vec<Mutex<Option<ShardSlot>>>,
@@ -254,15 +257,18 @@ impl Exchange {
             DspReactor::start(Arc::clone(&counters), self.outbound_max, context.shutdown())
                 .map_err(|error| format!("cannot wait for DSPs: {error}"))?;
         let slot = self.shard_slots[index].lock().expect("nothing panics with it").take();
-        let ShardSlot { guard_port: port, recorder, budget, dispatcher, to_nodes } =
+        let ShardSlot { guard_port, recorder, budget, dispatcher, to_nodes } =
             slot.expect("a shard starts once");
         let (budget, commands) = budget.unzip();
         let mut generations = self.current.clone();
         let first = Arc::clone(&generations.borrow_and_update());
-        let identity = ShardIdentity { index, guard_port: port, id_key: self.id_key };
+        let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         let nodes = to_nodes
             .map(|(notices, tls)| NodeClient::new(&notices, Arc::new(SystemNames::new()), tls));
         let parts = ShardParts {
+            index,
+            guard_port: RefCell::new(guard_port),
+            ids: RefCell::new(AuctionIds::new(self.id_key, shard)),
             admission: context.admission().clone(),
             dispatcher,
             nodes,
@@ -271,7 +277,7 @@ impl Exchange {
             tracer: self.tracer.clone(),
             tasks: context.tasks().clone(),
         };
-        let shard = Rc::new(ExchangeShard::new(identity, parts, first, counters, reactor));
+        let shard = Rc::new(ExchangeShard::new(parts, first, counters, reactor));
         tokio::task::spawn_local(Rc::clone(&shard).sweep());
         tokio::task::spawn_local(Rc::clone(&shard).exchange_with_ledger());
         tokio::task::spawn_local(Rc::clone(&shard).retry_bills());
