@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use exchange_core::guard::{
-    CallGrant, CallPermit, CallTrial, Governor, GuardLimits, GuardRefusal, GuardReport,
+    BreakerTrial, CallGrant, CallPermit, Governor, GuardLimits, GuardRefusal, GuardReport,
     GuardStatus, STEP, ShardGuard,
 };
 use runtime::control::{Control, ControlTask};
@@ -201,8 +201,8 @@ pub struct OwnedCallPermit {
 }
 
 impl OwnedCallPermit {
-    pub fn acquire(guard: &SharedGuard) -> Result<(Self, CallTrial), GuardRefusal> {
-        let (permit, trial) = guard.borrow_mut().admit()?;
+    pub fn acquire(guard: &SharedGuard) -> Result<(Self, BreakerTrial), GuardRefusal> {
+        let (permit, trial) = guard.borrow_mut().acquire()?;
         Ok((Self { guard: Rc::clone(guard), permit: Some(permit) }, trial))
     }
 }

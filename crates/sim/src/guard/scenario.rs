@@ -1,6 +1,6 @@
 //! A run of the simulation, drawn from a seed or written by hand.
 
-use exchange_core::guard::{CallVerdict, GuardLimits};
+use exchange_core::guard::{CallHealth, GuardLimits};
 
 use super::network::NetworkFaults;
 use faults::Chance;
@@ -72,23 +72,23 @@ pub enum Health {
 
 impl Health {
     /// The verdict of a call, and in how many ms the verdict is known and the call is over.
-    pub(super) fn call(self, chance: &mut Chance) -> (CallVerdict, u64, u64) {
+    pub(super) fn call(self, chance: &mut Chance) -> (CallHealth, u64, u64) {
         let well = |chance: &mut Chance| {
             let latency = chance.within(10..=60);
-            (CallVerdict::Good, latency, latency)
+            (CallHealth::Good, latency, latency)
         };
         match self {
             Self::Well => well(chance),
             Self::FastErrors(ppm) if chance.happens(ppm) => {
                 let latency = chance.within(0..=3);
-                (CallVerdict::Bad, latency, latency)
+                (CallHealth::Bad, latency, latency)
             }
             Self::FastErrors(_) => well(chance),
             Self::Hangs => {
-                (CallVerdict::TimedOut { had_min_time: true }, TIMEOUT_MS, TIMEOUT_MS + DRAIN_MS)
+                (CallHealth::TimedOut { had_min_time: true }, TIMEOUT_MS, TIMEOUT_MS + DRAIN_MS)
             }
             Self::Hurried => {
-                (CallVerdict::TimedOut { had_min_time: false }, TIMEOUT_MS, TIMEOUT_MS + 20)
+                (CallHealth::TimedOut { had_min_time: false }, TIMEOUT_MS, TIMEOUT_MS + 20)
             }
         }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use exchange_core::guard::{
-    BreakerState, CallGrant, CallPermit, CallTrial, CallVerdict, Governor, GuardRefusal,
+    BreakerState, BreakerTrial, CallGrant, CallHealth, CallPermit, Governor, GuardRefusal,
     GuardReport, STEP, ShardGuard,
 };
 use units::Tick;
@@ -38,8 +38,8 @@ enum CallStage {
 struct SimCall {
     shard: usize,
     permit: CallPermit,
-    trial: Option<CallTrial>,
-    end: CallVerdict,
+    trial: Option<BreakerTrial>,
+    end: CallHealth,
 }
 
 struct GuardWorld<'s> {
@@ -132,7 +132,7 @@ impl<'s> GuardWorld<'s> {
             match stage {
                 CallStage::Settle => {
                     let trial = call.trial.take().expect("a call ends once");
-                    self.shards[shard].settle(trial, call.end);
+                    self.shards[shard].report_outcome(trial, call.end);
                 }
                 CallStage::Release => self.release(id),
             }
@@ -149,14 +149,14 @@ impl<'s> GuardWorld<'s> {
         let wanted = self.setup.rate(shard, now_ms) * self.setup.tick_ms;
         let extra = self.chance.happens(wanted % 1_000 * 1_000);
         for _ in 0..wanted / 1_000 + u64::from(extra) {
-            match self.shards[shard].admit() {
+            match self.shards[shard].acquire() {
                 Ok((permit, trial)) => self.begin(shard, permit, trial, now_ms),
                 Err(refusal) => self.trace.refused.push((now_ms, shard, refusal)),
             }
         }
     }
 
-    fn begin(&mut self, shard: usize, permit: CallPermit, trial: CallTrial, now_ms: u64) {
+    fn begin(&mut self, shard: usize, permit: CallPermit, trial: BreakerTrial, now_ms: u64) {
         let (end, settle_ms, release_ms) = self.setup.health(now_ms).call(&mut self.chance);
         let id = self.trace.calls.len() as u64;
         self.calls.insert(id, SimCall { shard, permit, trial: Some(trial), end });

@@ -33,4 +33,4 @@ mod window;
 pub use governor::{BreakerState, Governor, GuardStatus};
 pub use limits::{BreakerLimits, CallRate, GuardLimits};
 pub use message::{CallGrant, EpochCounts, GuardMode, GuardReport, STEP};
-pub use shard::{CallPermit, CallTrial, CallVerdict, GuardRefusal, ShardGuard};
+pub use shard::{BreakerTrial, CallHealth, CallPermit, GuardRefusal, ShardGuard};

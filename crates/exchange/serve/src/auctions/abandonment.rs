@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use exchange_core::guard::CallTrial;
+use exchange_core::guard::BreakerTrial;
 use exchange_core::record::CallOutcome;
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ pub(crate) struct AbandonmentGuard<'a> {
     /// Unset while DSPs are answering.
     pub outcomes: &'a OnceCell<Outcomes>,
     /// Trials of the calls, until they are reported.
-    pub trials: Vec<CallTrial>,
+    pub trials: Vec<BreakerTrial>,
     pub is_armed: bool,
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use exchange_core::explain::Explanation;
-use exchange_core::guard::CallTrial;
+use exchange_core::guard::BreakerTrial;
 use exchange_core::record::CallOutcome;
 use exchange_core::{
     Auction, AuctionRefusal, AuctionSchedule, BidderCall, DspSelection, NotAsked, eligible_direct,
@@ -208,7 +208,7 @@ struct PreparedAuction<'a> {
 struct DspChoice {
     calls: Vec<BidderCall>,
     permits: Vec<OwnedCallPermit>,
-    trials: Vec<CallTrial>,
+    trials: Vec<BreakerTrial>,
     /// Other DSPs, each with the reason.
     not_asked: Vec<(usize, NotAsked)>,
     /// None if direct campaigns may bid for nothing.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use exchange_core::BidderCall;
-use exchange_core::guard::{CallTrial, CallVerdict};
+use exchange_core::guard::{BreakerTrial, CallHealth};
 use exchange_core::record::{CallOutcome, RecordedCall};
 use tokio::time::Instant;
 
@@ -49,32 +49,32 @@ impl<'c> AuctionCalls<'c> {
         call: usize,
         outcome: CallOutcome,
         time_given: Option<Duration>,
-        trial: CallTrial,
+        trial: BreakerTrial,
     ) {
         let dsp = self.dsp(call);
         dsp.metrics.outcomes[outcome as usize].increment();
         let least = self.snapshot.config().timeout_counts_after;
         let had_min_time = time_given.is_some_and(|given| least <= given);
-        dsp.guard.borrow_mut().settle(trial, call_verdict(outcome, had_min_time));
+        dsp.guard.borrow_mut().report_outcome(trial, call_health(outcome, had_min_time));
     }
 }
 
 /// The outcome as evidence of the DSP's health.
-fn call_verdict(outcome: CallOutcome, had_min_time: bool) -> CallVerdict {
+fn call_health(outcome: CallOutcome, had_min_time: bool) -> CallHealth {
     match outcome {
-        CallOutcome::Answered | CallOutcome::NoBid => CallVerdict::Good,
-        CallOutcome::Late => CallVerdict::TimedOut { had_min_time },
+        CallOutcome::Answered | CallOutcome::NoBid => CallHealth::Good,
+        CallOutcome::Late => CallHealth::TimedOut { had_min_time },
         // Nothing was sent, or the caller left. An unresolved name is not the DSP's fault.
         CallOutcome::Saturated
         | CallOutcome::Unsent
         | CallOutcome::Abandoned
-        | CallOutcome::Unresolved => CallVerdict::Neutral,
+        | CallOutcome::Unresolved => CallHealth::Neutral,
         CallOutcome::Status
         | CallOutcome::Malformed
         | CallOutcome::TooLarge
         | CallOutcome::Encoded
         | CallOutcome::Trickle
         | CallOutcome::Reset
-        | CallOutcome::Unreachable => CallVerdict::Bad,
+        | CallOutcome::Unreachable => CallHealth::Bad,
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use exchange_core::delivery::{BestEffort, ForwardedDevice, Notice};
 use exchange_core::explain::response_content;
-use exchange_core::guard::CallTrial;
+use exchange_core::guard::BreakerTrial;
 use exchange_core::record::{CallOutcome, JudgedAuction};
 use exchange_core::{
     Auction, AuctionSchedule, ClearedAuction, Clearing, Conclusion, DspAnswer, Fate, FetchedMarkup,
@@ -167,7 +167,7 @@ impl AuctionClosing<'_> {
     /// Counts the calls' outcomes and reports them to the breakers. Returns unreadable calls.
     fn report_calls(
         &self,
-        trials: &mut Vec<CallTrial>,
+        trials: &mut Vec<BreakerTrial>,
         answers: &[DspAnswer<'_>],
         judgement: &Judgement<'_>,
     ) -> Vec<usize> {

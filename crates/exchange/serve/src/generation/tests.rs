@@ -139,7 +139,7 @@ fn a_pause_outlasts_the_dsps_absence() {
     let dsp = &all.current().dsps[0];
     assert_eq!(all.registry.guards.status(dsp.guard).unwrap().state, BreakerState::Paused);
     let mut first = exchange_core::guard::ShardGuard::new(&dsp.first_grants[0]);
-    assert!(first.admit().is_err(), "not even before the governors' next step");
+    assert!(first.acquire().is_err(), "not even before the governors' next step");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use exchange_core::guard::{BreakerState, CallVerdict, GuardRefusal};
+use exchange_core::guard::{BreakerState, CallHealth, GuardRefusal};
 use runtime::admin::{Admin, AdminOptions, Api, Method, Operation, Pages, Readiness, Reply, Route};
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
@@ -87,10 +87,10 @@ impl Bench {
         self.guards.lock().step(self.now);
     }
 
-    fn call(&self, dsp: &str, end: CallVerdict) -> Result<(), GuardRefusal> {
+    fn call(&self, dsp: &str, end: CallHealth) -> Result<(), GuardRefusal> {
         let mut guard = self.shard[dsp].1.borrow_mut();
-        let (permit, trial) = guard.admit()?;
-        guard.settle(trial, end);
+        let (permit, trial) = guard.acquire()?;
+        guard.report_outcome(trial, end);
         guard.release(permit);
         Ok(())
     }
@@ -108,8 +108,8 @@ fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
     assert!(bench.all.pause("paused", true));
     (0..30).for_each(|_| bench.step());
     for _ in 0..7 {
-        assert_eq!(bench.call("limited", CallVerdict::Good), Ok(()));
-        assert_eq!(bench.call("failing", CallVerdict::Bad), Ok(()));
+        assert_eq!(bench.call("limited", CallHealth::Good), Ok(()));
+        assert_eq!(bench.call("failing", CallHealth::Bad), Ok(()));
     }
     (0..3).for_each(|_| bench.step());
     let of = |bench: &Bench| ["limited", "failing", "paused"].map(|dsp| bench.status(dsp));
@@ -132,9 +132,9 @@ fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
     assert_eq!(of(&bench), stood);
     // Shards' reports still count.
     bench.step();
-    assert_eq!(bench.call("paused", CallVerdict::Good), Err(GuardRefusal::Paused));
-    assert_eq!(bench.call("limited", CallVerdict::Good), Ok(()));
-    while bench.call("failing", CallVerdict::Good) != Err(GuardRefusal::Breaker) {}
+    assert_eq!(bench.call("paused", CallHealth::Good), Err(GuardRefusal::Paused));
+    assert_eq!(bench.call("limited", CallHealth::Good), Ok(()));
+    while bench.call("failing", CallHealth::Good) != Err(GuardRefusal::Breaker) {}
     (0..2).for_each(|_| bench.step());
     assert_eq!(bench.status("limited").good, 8);
 }

@@ -18,7 +18,7 @@ pub enum GuardRefusal {
 
 /// How a call ended, as far as the breaker is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallVerdict {
+pub enum CallHealth {
     /// A valid answer: bids or none.
     Good,
     /// An error: status, malformed, too large, reset, unreachable.
@@ -38,9 +38,9 @@ pub enum CallVerdict {
 pub struct CallPermit(());
 
 /// A call whose result is pending. It may outlast the call: answers are judged when the auction
-/// closes. If dropped, it counts as [`CallVerdict::Neutral`].
+/// closes. If dropped, it counts as [`CallHealth::Neutral`].
 #[derive(Debug)]
-pub struct CallTrial {
+pub struct BreakerTrial {
     epoch: u32,
 }
 
@@ -93,7 +93,7 @@ impl ShardGuard {
     }
 
     /// Takes a token and a permit for one call, or neither.
-    pub fn admit(&mut self) -> Result<(CallPermit, CallTrial), GuardRefusal> {
+    pub fn acquire(&mut self) -> Result<(CallPermit, BreakerTrial), GuardRefusal> {
         self.attempts += 1;
         let needs_token = self.mode != GuardMode::Open;
         if needs_token {
@@ -115,21 +115,21 @@ impl ShardGuard {
         }
         self.in_use += 1;
         self.in_use_peak = self.in_use_peak.max(self.in_use);
-        Ok((CallPermit(()), CallTrial { epoch: self.in_epoch.epoch }))
+        Ok((CallPermit(()), BreakerTrial { epoch: self.in_epoch.epoch }))
     }
 
     /// Counts the result of a call, though a late answer may still be read.
     #[expect(clippy::needless_pass_by_value, reason = "a call ends once")]
-    pub fn settle(&mut self, trial: CallTrial, end: CallVerdict) {
+    pub fn report_outcome(&mut self, trial: BreakerTrial, end: CallHealth) {
         if trial.epoch != self.in_epoch.epoch {
             return;
         }
         match end {
-            CallVerdict::Good => self.in_epoch.good += 1,
-            CallVerdict::Bad | CallVerdict::TimedOut { had_min_time: true } => {
+            CallHealth::Good => self.in_epoch.good += 1,
+            CallHealth::Bad | CallHealth::TimedOut { had_min_time: true } => {
                 self.in_epoch.bad += 1;
             }
-            CallVerdict::TimedOut { had_min_time: false } | CallVerdict::Neutral => (),
+            CallHealth::TimedOut { had_min_time: false } | CallHealth::Neutral => (),
         }
     }
 

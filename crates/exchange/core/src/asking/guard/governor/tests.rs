@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::asking::guard::limits::BreakerLimits;
 use crate::asking::guard::message::STEP;
-use crate::asking::guard::shard::{CallPermit, CallTrial, CallVerdict, GuardRefusal, ShardGuard};
+use crate::asking::guard::shard::{BreakerTrial, CallHealth, CallPermit, GuardRefusal, ShardGuard};
 
 fn number(of: u32) -> NonZeroU32 {
     NonZeroU32::new(of).expect("a limit is not 0")
@@ -23,7 +23,7 @@ struct Case {
     governor: Governor,
     shards: Vec<ShardGuard>,
     now: Tick,
-    calls: Vec<(usize, (CallPermit, CallTrial))>,
+    calls: Vec<(usize, (CallPermit, BreakerTrial))>,
 }
 
 impl Case {
@@ -46,7 +46,7 @@ impl Case {
         let mut made = vec![0; wanted.len()];
         for (shard, wanted) in wanted.iter().enumerate() {
             for _ in 0..*wanted {
-                if let Ok(call) = self.shards[shard].admit() {
+                if let Ok(call) = self.shards[shard].acquire() {
                     made[shard] += 1;
                     self.calls.push((shard, call));
                 }
@@ -55,9 +55,9 @@ impl Case {
         made
     }
 
-    fn end_all(&mut self, end: CallVerdict) {
+    fn end_all(&mut self, end: CallHealth) {
         for (shard, (permit, trial)) in self.calls.drain(..) {
-            self.shards[shard].settle(trial, end);
+            self.shards[shard].report_outcome(trial, end);
             self.shards[shard].release(permit);
         }
     }
@@ -69,7 +69,7 @@ impl Case {
             for (sum, made) in made.iter_mut().zip(self.call(wanted)) {
                 *sum += made;
             }
-            self.end_all(CallVerdict::Good);
+            self.end_all(CallHealth::Good);
         }
         made
     }
@@ -90,7 +90,7 @@ fn without_limits_all_is_open_from_the_start_and_stays_so() {
 fn a_rate_starts_empty_and_a_cap_at_once() {
     let limits = GuardLimits { in_flight_max: Some(number(7)), ..rate(1_000, 1_000) };
     let mut case = Case::new(limits, 3);
-    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Qps));
+    assert_eq!(case.shards[0].acquire().err(), Some(GuardRefusal::Qps));
     case.step();
     case.step();
     // All 7 are granted, as evenly as possible, before any is used.
@@ -146,7 +146,7 @@ fn permits_follow_demand_and_are_never_more_than_the_cap() {
         case.step();
         assert_eq!(case.call(&[0, 20, 0]), [0, 0, 0]);
     }
-    case.end_all(CallVerdict::Good);
+    case.end_all(CallHealth::Good);
     for _ in 0..60 {
         case.step();
         case.call(&[0, 20, 0]);
@@ -162,7 +162,7 @@ fn a_pause_stops_calls_and_recalls_what_is_leased() {
     case.calls_in(30, &[3, 3]);
     case.governor.pause(true);
     case.step();
-    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Paused));
+    assert_eq!(case.shards[0].acquire().err(), Some(GuardRefusal::Paused));
     case.step();
     let status = case.governor.status();
     assert_eq!(
@@ -202,8 +202,8 @@ fn other_limits_hold_from_the_next_step_and_mint_nothing() {
     case.governor = case.governor.with_limits(cap(50), case.now);
     case.step();
     case.step();
-    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::InFlight));
-    case.end_all(CallVerdict::Neutral);
+    assert_eq!(case.shards[0].acquire().err(), Some(GuardRefusal::InFlight));
+    case.end_all(CallHealth::Neutral);
     case.step();
     case.step();
     assert_eq!(case.call(&[60, 60]).iter().sum::<usize>(), 50);
@@ -218,7 +218,7 @@ fn errors_throttle_to_probes_and_health_closes_again() {
     let mut case = Case::new(limits, 2);
     case.step();
     assert_eq!(case.call(&[20, 0]), [20, 0]);
-    case.end_all(CallVerdict::Bad);
+    case.end_all(CallHealth::Bad);
     case.step();
     let allowance = number(5);
     let status = case.governor.status();
@@ -226,12 +226,12 @@ fn errors_throttle_to_probes_and_health_closes_again() {
         (status.state, status.good, status.bad),
         (BreakerState::Throttled { allowance }, 0, 20)
     );
-    assert_eq!(case.shards[0].admit().err(), Some(GuardRefusal::Breaker));
+    assert_eq!(case.shards[0].acquire().err(), Some(GuardRefusal::Breaker));
     let mut probes = 0;
     for _ in 0..20 {
         case.step();
         probes += case.call(&[20, 20]).iter().sum::<usize>();
-        case.end_all(CallVerdict::Bad);
+        case.end_all(CallHealth::Bad);
     }
     assert!((5..=15).contains(&probes), "{probes}");
     let made: usize = case.calls_in(120, &[20, 20]).iter().sum();
@@ -239,7 +239,7 @@ fn errors_throttle_to_probes_and_health_closes_again() {
     assert!(made > 1_000);
     assert_eq!(case.call(&[500, 500]), [500, 500]);
     // A reload ends throttling only if it changes the breaker.
-    case.end_all(CallVerdict::Bad);
+    case.end_all(CallHealth::Bad);
     case.step();
     let kept = case.governor.clone().with_limits(limits, case.now).status().state;
     assert_eq!(kept, BreakerState::Throttled { allowance });
@@ -254,7 +254,7 @@ fn repeated_and_overtaken_reports_change_nothing() {
     let mut shard = ShardGuard::new(&governor.grants()[0]);
     let second = Tick::ZERO.after(Duration::from_secs(1));
     shard.apply(&governor.step(second, &[])[0]);
-    let mut calls: Vec<_> = (0..10).map(|_| shard.admit().unwrap()).collect();
+    let mut calls: Vec<_> = (0..10).map(|_| shard.acquire().unwrap()).collect();
     let old = shard.report();
     calls.drain(..).for_each(|(permit, _)| shard.release(permit));
     let new = shard.report();

@@ -17,7 +17,7 @@ fn grant(mode: GuardMode) -> CallGrant {
 }
 
 fn admitted(guard: &mut ShardGuard, calls: usize) -> Vec<CallPermit> {
-    (0..calls).map(|_| guard.admit().expect("there are rights enough").0).collect()
+    (0..calls).map(|_| guard.acquire().expect("there are rights enough").0).collect()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn refusals_are_told_in_order() {
         (grant(Throttled), None),
     ] {
         let mut guard = ShardGuard::new(&grant);
-        assert_eq!(guard.admit().err(), want, "{grant:?}");
+        assert_eq!(guard.acquire().err(), want, "{grant:?}");
         let report = guard.report();
         let used = u64::from(want.is_none() && grant.mode != Open);
         assert_eq!((report.attempts, report.consumed), (1, used), "{grant:?}");
@@ -54,15 +54,15 @@ fn refusals_are_told_in_order() {
 #[test]
 fn ends_are_counted_once_and_in_their_epoch() {
     for (end, want) in [
-        (CallVerdict::Good, (1, 0)),
-        (CallVerdict::Bad, (0, 1)),
-        (CallVerdict::TimedOut { had_min_time: true }, (0, 1)),
-        (CallVerdict::TimedOut { had_min_time: false }, (0, 0)),
-        (CallVerdict::Neutral, (0, 0)),
+        (CallHealth::Good, (1, 0)),
+        (CallHealth::Bad, (0, 1)),
+        (CallHealth::TimedOut { had_min_time: true }, (0, 1)),
+        (CallHealth::TimedOut { had_min_time: false }, (0, 0)),
+        (CallHealth::Neutral, (0, 0)),
     ] {
         let mut guard = ShardGuard::new(&grant(GuardMode::Limited));
-        let (permit, trial) = guard.admit().unwrap();
-        guard.settle(trial, end);
+        let (permit, trial) = guard.acquire().unwrap();
+        guard.report_outcome(trial, end);
         assert_eq!(guard.in_flight(), 1);
         guard.release(permit);
         assert_eq!(guard.in_flight(), 0);
@@ -70,14 +70,14 @@ fn ends_are_counted_once_and_in_their_epoch() {
         assert_eq!((counts.good, counts.bad), want, "{end:?}");
     }
     let mut guard = ShardGuard::new(&grant(GuardMode::Limited));
-    let (permit, trial) = guard.admit().unwrap();
+    let (permit, trial) = guard.acquire().unwrap();
     guard.apply(&CallGrant {
         seq: 2,
         epoch: 1,
         mode: GuardMode::Throttled,
         ..grant(GuardMode::Limited)
     });
-    guard.settle(trial, CallVerdict::Good);
+    guard.report_outcome(trial, CallHealth::Good);
     guard.release(permit);
     let report = guard.report();
     assert_eq!(report.consumed, 1);
@@ -100,12 +100,12 @@ fn only_what_is_free_goes_back() {
     assert_eq!((report.consumed, report.returned, report.permits_returned), (4, 2, 1));
     assert_eq!((report.in_use, report.in_use_peak), (4, 4));
     guard.release(calls.pop().unwrap());
-    assert_eq!(guard.admit().err(), Some(GuardRefusal::InFlight));
+    assert_eq!(guard.acquire().err(), Some(GuardRefusal::InFlight));
     assert_eq!(guard.report().permits_returned, 2);
     guard.release(calls.pop().unwrap());
     guard.release(calls.pop().unwrap());
     calls.extend(admitted(&mut guard, 1));
-    assert_eq!(guard.admit().err(), Some(GuardRefusal::InFlight));
+    assert_eq!(guard.acquire().err(), Some(GuardRefusal::InFlight));
     let report = guard.report();
     assert_eq!((report.permits_returned, report.in_use_peak), (3, 3));
     assert_eq!((report.in_flight_refused, report.seq), (2, 3));
@@ -137,7 +137,7 @@ fn void_tokens_are_given_back_at_once() {
         guard.apply(&CallGrant { seq: 2, epoch: 1, permits: None, ..throttled });
         let before = guard.report();
         assert_eq!((before.returned, before.epoch.returned), (returned, 0));
-        let calls = (0..20).take_while(|_| guard.admit().is_ok()).count();
+        let calls = (0..20).take_while(|_| guard.acquire().is_ok()).count();
         assert_eq!(calls as u64, left);
         let report = guard.report();
         assert_eq!((report.epoch.consumed, report.returned), (left, returned));
@@ -150,7 +150,7 @@ fn the_latest_grant_holds_whatever_comes_after() {
     guard.apply(&CallGrant { seq: 3, tokens: 12, ..grant(GuardMode::Paused) });
     for old in [1, 2, 3] {
         guard.apply(&CallGrant { seq: old, tokens: 11, ..grant(GuardMode::Limited) });
-        assert_eq!(guard.admit().err(), Some(GuardRefusal::Paused));
+        assert_eq!(guard.acquire().err(), Some(GuardRefusal::Paused));
     }
     // Lost messages are included in the next.
     guard.apply(&CallGrant {
@@ -160,7 +160,7 @@ fn the_latest_grant_holds_whatever_comes_after() {
         permits_keep: 40,
         ..grant(GuardMode::Limited)
     });
-    assert_eq!((0..50).filter_map(|_| guard.admit().ok()).count(), 30);
+    assert_eq!((0..50).filter_map(|_| guard.acquire().ok()).count(), 30);
 }
 
 #[test]
