@@ -19,6 +19,7 @@
 mod consumer;
 mod driver;
 mod gap;
+mod lane_writer;
 mod report;
 mod ring;
 mod schedule;
@@ -26,7 +27,6 @@ mod status;
 mod thread;
 mod waker;
 mod watermark;
-mod writer;
 
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ use crate::writer::WriterOptions;
 pub use crate::writer::ReadScope;
 pub use driver::{LogDriver, UnfinishedRecords};
 pub use gap::{GapFormat, LaneGap};
+pub use lane_writer::LaneSetup;
 pub use report::{LaneReport, LaneReporter};
 pub use ring::{DurableRing, FirehoseRing, LaneEvent, LaneListener, PushError, RingPosition};
 pub use schedule::{LaneTime, NextStep};
@@ -43,7 +44,6 @@ pub use thread::{CloseError, KnownReach, LogBuilder, LogError, LogOptions, LogTh
 #[cfg(test)]
 pub(crate) use waker::{AtomicWord, WakeThreshold};
 pub use watermark::{LaneFormats, LaneWatermark, WatermarkFormat};
-pub use writer::LaneSetup;
 
 /// One of the two lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

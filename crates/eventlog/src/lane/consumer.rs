@@ -55,22 +55,22 @@ pub(super) struct RingConsumer {
     shard: u32,
     bytes: rtrb::Consumer<u8>,
     shared: Arc<RingShared>,
-    tell: Option<LaneListener>,
+    listener: Option<LaneListener>,
     /// Bytes removed from the ring.
     released: u64,
     /// Records removed from the ring.
     position: u64,
-    /// Bytes in the ring at the last look.
+    /// Bytes in the ring at the last poll.
     waiting: usize,
-    /// Records shed at the last look, after those in `waiting`.
+    /// Records shed at the last poll, after those in `waiting`.
     shed: RecordSpan,
     /// Shed records whose gaps are written.
-    shed_told: RecordSpan,
+    shed_reported: RecordSpan,
     /// Written records that the disk lost and no gap reports yet.
-    owed: RecordSpan,
+    lost_unreported: RecordSpan,
     /// In the writer's batch, and still in the ring.
     taken: RingBatch,
-    /// The next `shed_told`, once `taken` is written.
+    /// The next `shed_reported`, once `taken` is written.
     shed_taken: RecordSpan,
     /// Written, and not durable.
     unsynced: RingBatch,
@@ -81,19 +81,19 @@ impl RingConsumer {
         shard: u32,
         bytes: rtrb::Consumer<u8>,
         shared: Arc<RingShared>,
-        tell: Option<LaneListener>,
+        listener: Option<LaneListener>,
     ) -> Self {
         Self {
             shard,
             bytes,
             shared,
-            tell,
+            listener,
             released: 0,
             position: 0,
             waiting: 0,
             shed: RecordSpan::default(),
-            shed_told: RecordSpan::default(),
-            owed: RecordSpan::default(),
+            shed_reported: RecordSpan::default(),
+            lost_unreported: RecordSpan::default(),
             taken: RingBatch::default(),
             shed_taken: RecordSpan::default(),
             unsynced: RingBatch::default(),
@@ -101,7 +101,7 @@ impl RingConsumer {
     }
 
     /// Updates `shed` and `waiting`; returns the latter.
-    pub fn look(&mut self) -> usize {
+    pub fn poll(&mut self) -> usize {
         // In this order: `waiting` then covers everything before the last shed record.
         self.shed = self.shared.shed();
         meanwhile();
@@ -119,13 +119,13 @@ impl RingConsumer {
         self.taken.bytes
     }
 
-    /// Whether there was anything to write at the last look.
-    pub fn waits(&self) -> bool {
-        self.waiting > 0 || self.owes_gap()
+    /// Whether there was anything to write at the last poll.
+    pub fn has_work(&self) -> bool {
+        self.waiting > 0 || self.has_gap_to_write()
     }
 
-    fn owes_gap(&self) -> bool {
-        self.owed.records > 0 || self.shed.records > self.shed_told.records
+    fn has_gap_to_write(&self) -> bool {
+        self.lost_unreported.records > 0 || self.shed.records > self.shed_reported.records
     }
 
     pub fn is_half_full(&self) -> bool {
@@ -143,14 +143,14 @@ impl RingConsumer {
         self.shared.log.wake_at.set(u64::MAX);
     }
 
-    /// Appends what the last look found, up to about `bytes_max`. Returns whether the writer's
+    /// Appends what the last poll found, up to about `bytes_max`. Returns whether the writer's
     /// batch had room.
     pub fn take<D: Disk>(&mut self, context: AppendContext<'_, D>, bytes_max: usize) -> bool {
         let mut taking = RingDrain {
             context,
             shard: self.shard,
-            owed: self.owed,
-            shed: self.shed_told,
+            lost_unreported: self.lost_unreported,
+            shed: self.shed_reported,
             part: RingBatch::default(),
         };
         let chunk = self.bytes.read_chunk(self.waiting).expect("what was seen is still there");
@@ -176,9 +176,9 @@ impl RingConsumer {
         self.waiting -= taken.bytes;
         self.position += taken.records;
         if taken.gaps > 0 {
-            self.owed = RecordSpan::default();
+            self.lost_unreported = RecordSpan::default();
         }
-        self.shed_told = self.shed_taken;
+        self.shed_reported = self.shed_taken;
         self.unsynced.add(&taken);
     }
 
@@ -196,7 +196,7 @@ impl RingConsumer {
             return;
         }
         self.shared.log.durable.store(self.position, Ordering::Release);
-        self.tell(LaneEvent::Durable {
+        self.notify(LaneEvent::Durable {
             through: RingPosition(self.position),
             records: synced.records,
             sequence: synced.sequence,
@@ -204,21 +204,21 @@ impl RingConsumer {
     }
 
     /// Forgets what was written and lost. What was only taken stays in the ring.
-    pub fn lose(&mut self, counts: &LogThreadCounts) {
+    pub fn mark_lost(&mut self, counts: &LogThreadCounts) {
         self.taken = RingBatch::default();
         let lost = std::mem::take(&mut self.unsynced);
         counts.disk_lost.add(lost.records);
-        self.owed.add(lost.all);
+        self.lost_unreported.add(lost.all);
     }
 
-    pub fn tell(&mut self, told: LaneEvent) {
-        if let Some(tell) = &mut self.tell {
-            tell(told);
+    pub fn notify(&mut self, event: LaneEvent) {
+        if let Some(listener) = &mut self.listener {
+            listener(event);
         }
     }
 
     /// Accepted records that are neither durable nor reported as lost.
-    pub fn left(&self) -> u64 {
+    pub fn pending(&self) -> u64 {
         let accepted = self.shared.shard.accepted.read();
         (accepted + self.unsynced.records).saturating_sub(self.position)
     }
@@ -238,7 +238,7 @@ struct RingDrain<'a, D: Disk> {
     context: AppendContext<'a, D>,
     shard: u32,
     /// Lost by the disk, until a gap reports it.
-    owed: RecordSpan,
+    lost_unreported: RecordSpan,
     /// Shed records that gaps report.
     shed: RecordSpan,
     part: RingBatch,
@@ -273,9 +273,9 @@ impl<D: Disk> RingDrain<'_, D> {
 
     /// Appends a gap for records shed up to `shed` and records the disk lost, if there are any.
     fn gap(&mut self, shed: RecordSpan) -> Result<(), BatchFull> {
-        // Records shed during the look may be reported already.
+        // Records shed during the poll may be reported already.
         let records = shed.records.saturating_sub(self.shed.records);
-        let mut lost = self.owed;
+        let mut lost = self.lost_unreported;
         lost.add(RecordSpan { records, ..shed });
         if lost.records == 0 {
             return Ok(());
@@ -286,7 +286,7 @@ impl<D: Disk> RingDrain<'_, D> {
         append(writer, gaps.kind, *unix_ms, scratch)?;
         let records = lost.records;
         self.part.add(&RingBatch { gaps: 1, lost: records, all: lost, ..RingBatch::default() });
-        self.owed = RecordSpan::default();
+        self.lost_unreported = RecordSpan::default();
         if shed.records > self.shed.records {
             self.shed = shed;
         }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use super::consumer::RingConsumer;
+use super::lane_writer::{LaneSetup, LaneWriter};
 use super::report::LaneReporter;
 use super::ring::{DurableRing, FirehoseRing, LaneListener, RingProducer};
 use super::schedule::{LaneTime, NextStep};
 use super::status::LaneHandle;
 use super::waker::ThreadWaker;
-use super::writer::{LaneSetup, LaneWriter};
 use super::{LaneFormats, LaneKind};
 use crate::disk::Disk;
 
@@ -44,7 +44,7 @@ impl<D: Disk> LogDriver<D> {
         let formats = formats.into();
         let firehose = LaneWriter::new(LaneKind::Firehose, firehose, formats);
         let mut durable = LaneWriter::new(LaneKind::Durable, durable, formats);
-        durable.watermark(firehose.reached());
+        durable.keep_watermarks(firehose.watermark());
         Self { durable, firehose, formats, waker: Arc::default(), report }
     }
 
@@ -58,22 +58,22 @@ impl<D: Disk> LogDriver<D> {
     }
 
     /// A ring of this many bytes into the durable lane. Records stay in it until they are durable,
-    /// so it should hold what arrives during a commit. `tell` is called at commits and failures.
-    pub fn durable_ring(&mut self, bytes: usize, tell: Option<LaneListener>) -> DurableRing {
-        DurableRing(ring(&mut self.durable, &self.waker, 0, bytes, tell))
+    /// so it should hold what arrives during a commit. `listener` is called at commits and failures.
+    pub fn durable_ring(&mut self, bytes: usize, listener: Option<LaneListener>) -> DurableRing {
+        DurableRing(ring(&mut self.durable, &self.waker, 0, bytes, listener))
     }
 
     /// A ring of this many bytes into the firehose. Its gaps name `shard`.
     pub fn firehose_ring(&mut self, shard: u32, bytes: usize) -> FirehoseRing {
-        let inlet = ring(&mut self.firehose, &self.waker, shard, bytes, None);
-        FirehoseRing { inlet, gap_kind: self.formats.gaps.kind }
+        let producer = ring(&mut self.firehose, &self.waker, shard, bytes, None);
+        FirehoseRing { producer, gap_kind: self.formats.gaps.kind }
     }
 
     /// Does what is due. It waits for nothing but the disk.
     pub fn step(&mut self, now: LaneTime) -> NextStep {
         let durable = self.durable.step(now, &mut self.report);
         let firehose = self.firehose.step(now, &mut self.report);
-        let watermark = self.durable.reach(self.firehose.reached());
+        let watermark = self.durable.update_watermark(self.firehose.watermark());
         durable.min(firehose).min(watermark)
     }
 
@@ -84,13 +84,16 @@ impl<D: Disk> LogDriver<D> {
     }
 
     /// Accepted records that are not durable.
-    pub fn left(&self) -> UnfinishedRecords {
-        UnfinishedRecords { durable: self.durable.left(), firehose: self.firehose.left() }
+    pub fn unfinished(&self) -> UnfinishedRecords {
+        UnfinishedRecords {
+            durable: self.durable.pending_records(),
+            firehose: self.firehose.pending_records(),
+        }
     }
 
     /// Whether all accepted records are durable and all gaps are written.
-    pub fn is_settled(&self) -> bool {
-        self.durable.is_settled() && self.firehose.is_settled()
+    pub fn is_drained(&self) -> bool {
+        self.durable.is_drained() && self.firehose.is_drained()
     }
 
     /// Seals both lanes if nothing is left to write, so that a later start detects losses.
@@ -115,9 +118,9 @@ fn ring<D: Disk>(
     waker: &Arc<ThreadWaker>,
     shard: u32,
     bytes: usize,
-    tell: Option<LaneListener>,
+    listener: Option<LaneListener>,
 ) -> RingProducer {
-    let (inlet, consumer, shared) = RingProducer::new(bytes, lane_writer.shared(), waker);
-    lane_writer.add(RingConsumer::new(shard, consumer, shared, tell));
-    inlet
+    let (producer, consumer, shared) = RingProducer::new(bytes, lane_writer.shared(), waker);
+    lane_writer.add(RingConsumer::new(shard, consumer, shared, listener));
+    producer
 }

@@ -114,7 +114,7 @@ impl RingProducer {
             log: LogSide::default(),
         });
         lane.add(Arc::clone(&shared));
-        let inlet = Self {
+        let producer = Self {
             bytes: producer,
             shared: Arc::clone(&shared),
             lane: Arc::clone(lane),
@@ -124,7 +124,7 @@ impl RingProducer {
             shed: 0,
             gap: RecordSpan::default(),
         };
-        (inlet, consumer, shared)
+        (producer, consumer, shared)
     }
 
     fn payload_bytes_max(&self) -> usize {
@@ -207,13 +207,13 @@ impl DurableRing {
         time_ms: u64,
         payload: &[u8],
     ) -> Result<RingPosition, PushError> {
-        let inlet = &mut self.0;
-        let (max, counts) = (inlet.payload_bytes_max(), &inlet.shared.shard);
+        let producer = &mut self.0;
+        let (max, counts) = (producer.payload_bytes_max(), &producer.shared.shard);
         if payload.len() > max {
             counts.too_long.add(1);
             return Err(PushError::TooLong { bytes: payload.len(), max });
         }
-        let refused = match inlet.lane.state() {
+        let refused = match producer.lane.state() {
             LaneState::Closed => Some(PushError::Closed),
             LaneState::Failing { cause, since_ms } => Some(PushError::Failing { cause, since_ms }),
             LaneState::Full | LaneState::Writing => None,
@@ -222,11 +222,11 @@ impl DurableRing {
             counts.refused_state.add(1);
             return Err(refused);
         }
-        match inlet.put(kind, 0, time_ms, payload) {
-            Ok(()) => Ok(RingPosition(inlet.accepted)),
+        match producer.put(kind, 0, time_ms, payload) {
+            Ok(()) => Ok(RingPosition(producer.accepted)),
             Err(no_room) => {
-                inlet.shared.shard.refused_full.add(1);
-                inlet.no_room(&no_room);
+                producer.shared.shard.refused_full.add(1);
+                producer.no_room(&no_room);
                 Err(PushError::Full)
             }
         }
@@ -257,7 +257,7 @@ impl DurableRing {
 /// A shard's end of a ring of the firehose.
 #[derive(Debug)]
 pub struct FirehoseRing {
-    pub(super) inlet: RingProducer,
+    pub(super) producer: RingProducer,
     pub(super) gap_kind: u8,
 }
 
@@ -279,20 +279,20 @@ impl FirehoseRing {
     pub fn offer_as(&mut self, kind: u8, class: u8, time_ms: u64, payload: &[u8]) -> bool {
         assert!(usize::from(class) < CLASSES, "there is no class {class}");
         assert!(kind != self.gap_kind, "kind {kind} is that of gaps");
-        let inlet = &mut self.inlet;
-        if inlet.lane.state() == LaneState::Closed {
-            inlet.shared.shard.refused_state.add(1);
+        let producer = &mut self.producer;
+        if producer.lane.state() == LaneState::Closed {
+            producer.shared.shard.refused_state.add(1);
             return false;
         }
-        if payload.len() > inlet.payload_bytes_max() {
+        if payload.len() > producer.payload_bytes_max() {
             self.leave_out(time_ms);
             return false;
         }
-        match inlet.put(kind, class, time_ms, payload) {
+        match producer.put(kind, class, time_ms, payload) {
             Ok(()) => true,
             Err(no_room) => {
-                inlet.no_room(&no_room);
-                inlet.leave_out(time_ms);
+                producer.no_room(&no_room);
+                producer.leave_out(time_ms);
                 false
             }
         }
@@ -300,22 +300,22 @@ impl FirehoseRing {
 
     /// Sheds a record that is too long for any ring; a gap reports it.
     pub fn leave_out(&mut self, time_ms: u64) {
-        self.inlet.shared.shard.too_long.add(1);
-        self.inlet.leave_out(time_ms);
+        self.producer.shared.shard.too_long.add(1);
+        self.producer.leave_out(time_ms);
     }
 
     /// Number of records this ring has shed.
     pub fn shed(&self) -> u64 {
-        self.inlet.shed
+        self.producer.shed
     }
 
     /// Whether records are taken. They are while the lane fails, as long as the ring has room.
     pub fn state(&self) -> LaneState {
-        self.inlet.state()
+        self.producer.state()
     }
 
     /// The longest payload that fits.
     pub fn payload_bytes_max(&self) -> usize {
-        self.inlet.payload_bytes_max()
+        self.producer.payload_bytes_max()
     }
 }

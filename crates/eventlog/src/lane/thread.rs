@@ -7,12 +7,12 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::driver::{LogDriver, UnfinishedRecords};
+use super::lane_writer::LaneSetup;
 use super::report::LaneReporter;
 use super::ring::{DurableRing, FirehoseRing, LaneListener};
 use super::schedule::{LaneTime, NextStep};
 use super::status::LaneHandle;
 use super::watermark::{LaneFormats, LaneWatermark, WatermarkFormat};
-use super::writer::LaneSetup;
 use super::{LaneKind, LaneOptions};
 use crate::disk::{Disk, DiskFolder, SyncMeter, TimedDisk};
 use crate::item::{LogEntry, LogReadError};
@@ -146,8 +146,8 @@ impl LogBuilder {
     }
 
     /// See [`LogDriver::durable_ring`].
-    pub fn durable_ring(&mut self, bytes: usize, tell: Option<LaneListener>) -> DurableRing {
-        self.driver.durable_ring(bytes, tell)
+    pub fn durable_ring(&mut self, bytes: usize, listener: Option<LaneListener>) -> DurableRing {
+        self.driver.durable_ring(bytes, listener)
     }
 
     /// See [`LogDriver::firehose_ring`].
@@ -254,10 +254,10 @@ fn run<D: Disk>(
             continue;
         }
         if let Some(deadline) = deadline
-            && (driver.is_settled() || origin.elapsed() >= deadline)
+            && (driver.is_drained() || origin.elapsed() >= deadline)
         {
             driver.seal(now(origin));
-            return driver.left();
+            return driver.unfinished();
         }
         let most =
             deadline.map_or(park_max, |at| at.saturating_sub(origin.elapsed()).min(park_max));

@@ -80,14 +80,14 @@ impl<W: AtomicWord> Default for WakeThreshold<W> {
 }
 
 impl<W: AtomicWord> WakeThreshold<W> {
-    /// Asks to be woken at `bytes`. Call [`Self::asked`] after the last ring.
+    /// Asks to be woken at `bytes`. Call [`Self::fence`] after the last ring.
     pub fn set(&self, bytes: u64) {
         self.0.store(bytes);
     }
 
     /// Separates the thresholds from the last check of the rings: records that came before a shard
     /// could see its threshold are seen now.
-    pub fn asked() {
+    pub fn fence() {
         W::fence();
     }
 

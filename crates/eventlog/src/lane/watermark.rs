@@ -66,22 +66,22 @@ impl WatermarkSchedule {
         }
     }
 
-    pub fn reach(&mut self, reached: LaneWatermark) {
+    pub fn update(&mut self, reached: LaneWatermark) {
         self.reached = reached;
     }
 
     /// Whether the firehose has grown since the last watermark.
-    pub fn has_news(&self) -> bool {
+    pub fn has_grown(&self) -> bool {
         self.reached.sequence > self.durable_mark
     }
 
     pub fn due(&self) -> NextStep {
-        if self.has_news() { NextStep::At(self.due_at) } else { NextStep::Woken }
+        if self.has_grown() { NextStep::At(self.due_at) } else { NextStep::Woken }
     }
 
     /// The watermark to write now, if one is due.
     pub fn due_now(&self, now: Duration, is_closing: bool) -> Option<LaneWatermark> {
-        let is_due = self.has_news() && (is_closing || now >= self.due_at);
+        let is_due = self.has_grown() && (is_closing || now >= self.due_at);
         is_due.then_some(self.reached)
     }
 

@@ -256,8 +256,8 @@ impl Life {
         for _ in 0..60 {
             self.step(model, Duration::from_millis(500))?;
         }
-        if !self.driver.is_settled() {
-            return Err(format!("nothing fails, and {:?} is left", self.driver.left()));
+        if !self.driver.is_drained() {
+            return Err(format!("nothing fails, and {:?} is left", self.driver.unfinished()));
         }
         for kind in [LaneKind::Durable, LaneKind::Firehose] {
             let state = self.driver.lane(kind).state();

@@ -66,7 +66,7 @@ fn a_ring_that_falls_silent_has_its_gap_told() {
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig)[4..], ["1 lost of 7"]);
     assert_eq!(rig.lane(LaneKind::Firehose).counters().too_long, 2);
-    assert!(rig.driver.is_settled());
+    assert!(rig.driver.is_drained());
 }
 
 /// A disk failure loses written but uncommitted records with their segment.
@@ -168,26 +168,26 @@ fn a_gap_tells_when() {
 fn a_gap_that_is_not_durable_is_not_settled() {
     let too_long = [0; 1_000];
     let (mut rig, mut ring) = rig(OPTIONS);
-    assert!(rig.driver.is_settled());
+    assert!(rig.driver.is_drained());
     assert!(!ring.offer(1, 0, &too_long));
     rig.step();
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig), ["1 lost of 7"]);
-    assert_eq!(rig.driver.left().firehose, 0, "no record is left");
-    assert!(!rig.driver.is_settled(), "it is written alone");
+    assert_eq!(rig.driver.unfinished().firehose, 0, "no record is left");
+    assert!(!rig.driver.is_drained(), "it is written alone");
     rig.step_after(OPTIONS.commit.after);
-    assert!(rig.driver.is_settled());
+    assert!(rig.driver.is_drained());
 
     rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     assert!(!ring.offer(1, 0, &too_long));
     rig.driver.close();
     for _ in 0..3 {
         rig.step_after(OPTIONS.retry_max);
-        assert_eq!(rig.driver.left().firehose, 0);
-        assert!(!rig.driver.is_settled(), "it is not even written");
+        assert_eq!(rig.driver.unfinished().firehose, 0);
+        assert!(!rig.driver.is_drained(), "it is not even written");
     }
     rig.firehose.set_faults(DiskFaults::default());
     rig.step_after(OPTIONS.retry_max);
-    assert!(rig.driver.is_settled());
+    assert!(rig.driver.is_drained());
     assert_eq!(said(&rig), ["1 lost of 7", "1 lost of 7"]);
 }

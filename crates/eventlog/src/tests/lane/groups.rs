@@ -321,7 +321,7 @@ proptest! {
         for _ in 0..10 {
             rig.step_after(MS);
         }
-        prop_assert!(rig.driver.is_settled());
+        prop_assert!(rig.driver.is_drained());
         let found = texts(&rig.durable);
         for (ring, taken) in (0..).zip(taken) {
             let prefix = format!("{ring}:");

@@ -194,11 +194,11 @@ fn old_segments_go_in_the_midst_of_a_group() {
     rig.step_after(MS);
     let lane = rig.lane(LaneKind::Firehose);
     assert_eq!(lane.counters().commits, 10);
-    assert_eq!(rig.driver.left(), UnfinishedRecords { durable: 0, firehose: 1 });
+    assert_eq!(rig.driver.unfinished(), UnfinishedRecords { durable: 0, firehose: 1 });
     rig.step_after(retention.every);
     assert_eq!(lane.counters().commits, 11);
     assert_eq!(rig.heard.take(), ["Removed { lane: Firehose"]);
-    assert_eq!(rig.driver.left(), UnfinishedRecords::default());
+    assert_eq!(rig.driver.unfinished(), UnfinishedRecords::default());
 }
 
 /// A group that begins when retention is due is committed first. No retention is skipped, and a
@@ -217,9 +217,9 @@ fn a_group_that_begins_skips_no_retention() {
     for (turn, time_ms) in [(1, 0), (2, two_days), (3, two_days), (4, two_days)] {
         assert!(ring.offer(1, time_ms, b"begun"));
         rig.step_after(retention.every - MS);
-        assert_eq!(rig.driver.left().firehose, 1, "turn {turn}");
+        assert_eq!(rig.driver.unfinished().firehose, 1, "turn {turn}");
         rig.step_after(MS);
-        assert_eq!((rig.driver.left().firehose, lane.counters().commits), (0, turn));
+        assert_eq!((rig.driver.unfinished().firehose, lane.counters().commits), (0, turn));
         reports.extend(rig.heard.take());
     }
     assert_eq!(reports, ["ClockStep { lane: Firehose }"]);
@@ -315,7 +315,7 @@ fn nothing_goes_at_the_end() {
     rig.lane(LaneKind::Durable).keep_from(u64::MAX);
     rig.driver.close();
     rig.step_after(retention.every);
-    assert!(rig.driver.is_settled());
+    assert!(rig.driver.is_drained());
     assert_eq!(rig.lane(LaneKind::Durable).counters().removed_bytes, 0);
 }
 
@@ -410,11 +410,11 @@ fn the_end_writes_what_is_left_at_once() {
     for _ in 0..3 {
         firehose.offer(1, 0, &[b'f'; 100]);
     }
-    assert_eq!(rig.driver.left(), UnfinishedRecords { durable: 1, firehose: 2 });
+    assert_eq!(rig.driver.unfinished(), UnfinishedRecords { durable: 1, firehose: 2 });
     rig.driver.close();
     rig.step();
-    assert!(rig.driver.is_settled());
-    assert_eq!(rig.driver.left(), UnfinishedRecords::default());
+    assert!(rig.driver.is_drained());
+    assert_eq!(rig.driver.unfinished(), UnfinishedRecords::default());
     assert!(ring.is_durable(RingPosition(1)));
     assert_eq!(texts(&rig.durable), ["last"]);
     assert_eq!(texts(&rig.firehose)[2], "1 lost of 3");
@@ -434,14 +434,14 @@ fn the_end_tries_a_failing_disk_and_tells_what_is_left() {
     let calls = rig.durable.calls();
     rig.step();
     assert!(rig.durable.calls() > calls, "once more, at once");
-    assert!(!rig.driver.is_settled());
-    assert_eq!(rig.driver.left(), UnfinishedRecords { durable: 1, firehose: 0 });
+    assert!(!rig.driver.is_drained());
+    assert_eq!(rig.driver.unfinished(), UnfinishedRecords { durable: 1, firehose: 0 });
     rig.heard.take();
     rig.driver.seal(rig.now);
     assert_eq!(rig.heard.take(), ["Unsealed { lane: Durable"], "the other one is sealed");
     rig.durable.set_space(None);
     rig.step_after(OPTIONS.retry_max);
-    assert!(rig.driver.is_settled() && ring.is_durable(RingPosition(1)));
+    assert!(rig.driver.is_drained() && ring.is_durable(RingPosition(1)));
     assert_eq!(ring.state(), LaneState::Closed, "it stays so");
 }
 

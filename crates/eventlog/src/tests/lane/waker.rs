@@ -49,7 +49,7 @@ fn the_thread_sees_or_is_woken() {
             })
         };
         wake_at.set(2);
-        WakeThreshold::<AtomicU64>::asked();
+        WakeThreshold::<AtomicU64>::fence();
         let seen = handed_over.load(Ordering::Acquire);
         shard.join().expect("it does not panic");
         assert!(seen == 2 || woken.load(Ordering::Relaxed), "{seen} seen, and nobody wakes");

@@ -98,7 +98,7 @@ fn the_last_watermark_is_written_at_the_close() {
     for _ in 0..10 {
         rig.step();
     }
-    assert!(rig.driver.is_settled());
+    assert!(rig.driver.is_drained());
     assert_eq!(told(&rig), [3]);
 }
 

@@ -161,6 +161,6 @@ impl SharedLog {
         for ms in 0..20 {
             durable.extend(self.step(now, elapsed + Duration::from_millis(100 * ms)));
         }
-        (durable, self.keeper.left().durable)
+        (durable, self.keeper.unfinished().durable)
     }
 }

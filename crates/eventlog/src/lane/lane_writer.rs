@@ -53,7 +53,7 @@ pub(super) struct LaneWriter<D: Disk> {
     /// Since when records may wait in the rings. None after a quiet period.
     gathering: Option<Duration>,
     /// The last batch had no room for everything.
-    behind: bool,
+    has_backlog: bool,
     unsynced: Option<UnsyncedBytes>,
     failing: Option<RetryState>,
     retain_at: Duration,
@@ -81,7 +81,7 @@ impl<D: Disk> LaneWriter<D> {
             rings: Vec::new(),
             first: 0,
             gathering: None,
-            behind: false,
+            has_backlog: false,
             unsynced: None,
             failing: None,
             retain_at: Duration::ZERO,
@@ -112,21 +112,21 @@ impl<D: Disk> LaneWriter<D> {
     }
 
     /// Accepted records that are not durable.
-    pub fn left(&self) -> u64 {
-        self.rings.iter().map(RingConsumer::left).sum()
+    pub fn pending_records(&self) -> u64 {
+        self.rings.iter().map(RingConsumer::pending).sum()
     }
 
-    pub fn is_settled(&self) -> bool {
-        self.unsettled().is_none()
+    pub fn is_drained(&self) -> bool {
+        self.unfinished_work().is_none()
     }
 
-    /// What is left to do, at the last look.
-    fn unsettled(&self) -> Option<&'static str> {
-        if self.left() > 0 {
+    /// What is left to do, at the last poll.
+    fn unfinished_work(&self) -> Option<&'static str> {
+        if self.pending_records() > 0 {
             Some("records that were handed over are not durable")
-        } else if self.unsynced.is_some() || self.waits() {
+        } else if self.unsynced.is_some() || self.has_work() {
             Some("records or gaps are not committed")
-        } else if self.watermarks.as_ref().is_some_and(WatermarkSchedule::has_news) {
+        } else if self.watermarks.as_ref().is_some_and(WatermarkSchedule::has_grown) {
             Some("its last watermark is not written")
         } else {
             None
@@ -135,7 +135,7 @@ impl<D: Disk> LaneWriter<D> {
 
     /// Seals the lane after its last record, if nothing is left to do.
     pub fn seal(&mut self, now: LaneTime, report: &mut LaneReporter) {
-        if let Some(reason) = self.unsettled() {
+        if let Some(reason) = self.unfinished_work() {
             report(LaneReport::Unsealed { lane: self.kind, reason });
         } else if let Err(error) = self.writer.seal_end(now.unix_ms) {
             report(LaneReport::SealFailed { lane: self.kind, error: &error });
@@ -143,49 +143,49 @@ impl<D: Disk> LaneWriter<D> {
     }
 
     /// How far the lane is durable.
-    pub fn reached(&self) -> LaneWatermark {
+    pub fn watermark(&self) -> LaneWatermark {
         let writer = &self.writer;
         LaneWatermark { epoch: writer.epoch(), sequence: writer.durable() }
     }
 
     /// Keeps watermarks of the other lane from now on, which is durable up to `reached`.
-    pub fn watermark(&mut self, reached: LaneWatermark) {
+    pub fn keep_watermarks(&mut self, reached: LaneWatermark) {
         self.watermarks =
             self.formats.watermarks.map(|format| WatermarkSchedule::new(format, reached));
     }
 
     /// Notes how far the other lane is durable; returns when the next watermark is due.
-    pub fn reach(&mut self, reached: LaneWatermark) -> NextStep {
+    pub fn update_watermark(&mut self, reached: LaneWatermark) -> NextStep {
         let Some(watermarks) = &mut self.watermarks else { return NextStep::Woken };
-        watermarks.reach(reached);
+        watermarks.update(reached);
         match self.failing {
             // It is retried with everything else.
             Some(failing) => NextStep::At(failing.retry_at),
-            None if self.closing && watermarks.has_news() => NextStep::Now,
+            None if self.closing && watermarks.has_grown() => NextStep::Now,
             None => watermarks.due(),
         }
     }
 
     /// Does what is due; returns when the next step is.
     pub fn step(&mut self, now: LaneTime, report: &mut LaneReporter) -> NextStep {
-        self.look(now);
+        self.poll_rings(now);
         if self.is_due(now) {
             self.write(now, report);
         }
         self.retain(now, report);
-        self.rest(now)
+        self.next_step(now)
     }
 
-    fn look(&mut self, now: LaneTime) {
-        let waiting: usize = self.rings.iter_mut().map(RingConsumer::look).sum();
-        if waiting > 0 || self.waits() {
+    fn poll_rings(&mut self, now: LaneTime) {
+        let waiting: usize = self.rings.iter_mut().map(RingConsumer::poll).sum();
+        if waiting > 0 || self.has_work() {
             self.gathering.get_or_insert(now.tick);
         }
     }
 
-    /// Whether there was anything to write at the last look.
-    fn waits(&self) -> bool {
-        self.rings.iter().any(RingConsumer::waits)
+    /// Whether there was anything to write at the last poll.
+    fn has_work(&self) -> bool {
+        self.rings.iter().any(RingConsumer::has_work)
     }
 
     fn is_due(&self, now: LaneTime) -> bool {
@@ -205,9 +205,9 @@ impl<D: Disk> LaneWriter<D> {
     fn is_write_due(&self, now: LaneTime) -> bool {
         let gather = self.options.gather;
         let waiting: usize = self.rings.iter().map(RingConsumer::waiting).sum();
-        self.waits()
+        self.has_work()
             && (self.closing
-                || self.behind
+                || self.has_backlog
                 || waiting >= gather.bytes
                 || self.rings.iter().any(RingConsumer::is_half_full)
                 || self.gathering.is_none_or(|since| now.tick >= since + gather.after))
@@ -223,24 +223,24 @@ impl<D: Disk> LaneWriter<D> {
         })
     }
 
-    /// Writes what the rings held at the last look, and commits if that is due.
+    /// Writes what the rings held at the last poll, and commits if that is due.
     fn write(&mut self, now: LaneTime, report: &mut LaneReporter) {
         let bytes_max = match self.kind {
             LaneKind::Durable => usize::MAX,
             // So that the other lane does not wait for all of it.
             LaneKind::Firehose => self.options.gather.bytes.max(1),
         };
-        let (mut fits, mut left) = (true, bytes_max);
-        let (before, behind) = self.rings.split_at_mut(self.first);
-        for ring in behind.iter_mut().chain(before) {
+        let (mut fits, mut room) = (true, bytes_max);
+        let (before_first, from_first) = self.rings.split_at_mut(self.first);
+        for ring in from_first.iter_mut().chain(before_first) {
             let context = AppendContext {
                 writer: &mut self.writer,
                 gaps: self.formats.gaps,
                 unix_ms: now.unix_ms,
                 scratch: &mut self.scratch,
             };
-            fits &= ring.take(context, left);
-            left = left.saturating_sub(ring.taken());
+            fits &= ring.take(context, room);
+            room = room.saturating_sub(ring.taken());
         }
         self.first = (self.first + 1) % self.rings.len().max(1);
         self.write_watermark(now);
@@ -296,7 +296,7 @@ impl<D: Disk> LaneWriter<D> {
         report: &mut LaneReporter,
     ) {
         self.rings.iter_mut().for_each(RingConsumer::release);
-        self.behind = self.waits();
+        self.has_backlog = self.has_work();
         // More may come soon: look again before asking shards to wake the thread.
         self.gathering = Some(now.tick);
         let Some(durable) = durable else {
@@ -316,7 +316,7 @@ impl<D: Disk> LaneWriter<D> {
         if let Some(failing) = self.failing.take() {
             self.set_state(LaneState::Writing);
             let after = now.tick.saturating_sub(failing.since);
-            self.rings.iter_mut().for_each(|ring| ring.tell(LaneEvent::Writing));
+            self.rings.iter_mut().for_each(|ring| ring.notify(LaneEvent::Writing));
             report(LaneReport::Healed { lane: self.kind, after });
         }
     }
@@ -328,7 +328,7 @@ impl<D: Disk> LaneWriter<D> {
             watermarks.lost();
         }
         let counts = &self.shared.counts;
-        self.rings.iter_mut().for_each(|ring| ring.lose(counts));
+        self.rings.iter_mut().for_each(|ring| ring.mark_lost(counts));
         let (since, backoff) = match self.failing {
             Some(failing) => (failing.since, (failing.backoff * 2).min(self.options.retry_max)),
             None => (now.tick, self.options.retry_min),
@@ -339,7 +339,7 @@ impl<D: Disk> LaneWriter<D> {
         }
         let (cause, since_ms) = (LaneFailure::of(&error.source), now.unix_ms);
         self.set_state(LaneState::Failing { cause, since_ms });
-        self.rings.iter_mut().for_each(|ring| ring.tell(LaneEvent::Failing { cause, since_ms }));
+        self.rings.iter_mut().for_each(|ring| ring.notify(LaneEvent::Failing { cause, since_ms }));
         report(LaneReport::Failing { lane: self.kind, error });
     }
 
@@ -388,7 +388,7 @@ impl<D: Disk> LaneWriter<D> {
     }
 
     /// Sets the rings' wake thresholds; returns when the next step is due.
-    fn rest(&mut self, now: LaneTime) -> NextStep {
+    fn next_step(&mut self, now: LaneTime) -> NextStep {
         let retention = self.options.retention.is_bounded() && !self.closing;
         let retain_at = if retention { NextStep::At(self.retain_at) } else { NextStep::Woken };
         if let Some(failing) = self.failing {
@@ -396,13 +396,14 @@ impl<D: Disk> LaneWriter<D> {
             return retain_at.min(NextStep::At(failing.retry_at));
         }
         let gather = self.options.gather;
-        if !self.waits() && self.gathering.is_some_and(|since| now.tick >= since + gather.after) {
+        if !self.has_work() && self.gathering.is_some_and(|since| now.tick >= since + gather.after)
+        {
             self.gathering = None;
         }
         let bytes = if self.gathering.is_none() { 1 } else { gather.bytes };
         self.rings.iter().for_each(|ring| ring.wake_at(bytes));
-        <WakeThreshold>::asked();
-        self.look(now);
+        <WakeThreshold>::fence();
+        self.poll_rings(now);
         if self.is_due(now) {
             return NextStep::Now;
         }
