@@ -66,7 +66,7 @@ fn of_log(options: &Options, directory: &Path, round: usize, say: Say<'_>) -> Re
     settle();
     let gaps = GapFormat { kind: u8::MAX, encode: |_, _| () };
     let (mut log, _) =
-        LogBuilder::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_| ()), |_, _| ())?;
+        LogBuilder::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_, _| ()), |_, _| ())?;
     let records = options.records / options.producers;
     let producers: Vec<_> =
         (0..options.producers).map(|_| Producer::new(&mut log, options, records)).collect();

@@ -137,7 +137,7 @@ pub(crate) fn open(directory: &Path, say: Say<'_>) -> Result<()> {
     let gaps = GapFormat { kind: u8::MAX, encode: |_, _| () };
     let begun = Instant::now();
     let (log, found) =
-        LogBuilder::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_| ()), |_, _| ())?;
+        LogBuilder::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_, _| ()), |_, _| ())?;
     let took = begun.elapsed();
     drop(log);
     say(&json!({

@@ -136,9 +136,9 @@ impl<D: Disk> LaneWriter<D> {
     /// Seals the lane after its last record, if nothing is left to do.
     pub fn seal(&mut self, now: LaneTime, report: &mut LaneReporter) {
         if let Some(reason) = self.unfinished_work() {
-            report(LaneReport::Unsealed { lane: self.kind, reason });
+            report(self.kind, LaneReport::Unsealed(reason));
         } else if let Err(error) = self.writer.seal_end(now.unix_ms) {
-            report(LaneReport::SealFailed { lane: self.kind, error: &error });
+            report(self.kind, LaneReport::SealFailed(&error));
         }
     }
 
@@ -315,9 +315,8 @@ impl<D: Disk> LaneWriter<D> {
         self.rings.iter_mut().for_each(|ring| ring.acknowledge(counts));
         if let Some(failing) = self.failing.take() {
             self.set_state(LaneState::Writing);
-            let after = now.tick.saturating_sub(failing.since);
             self.rings.iter_mut().for_each(|ring| ring.notify(LaneEvent::Writing));
-            report(LaneReport::Healed { lane: self.kind, after });
+            report(self.kind, LaneReport::Healed(now.tick.saturating_sub(failing.since)));
         }
     }
 
@@ -340,7 +339,7 @@ impl<D: Disk> LaneWriter<D> {
         let (cause, since_ms) = (LaneFailure::of(&error.source), now.unix_ms);
         self.set_state(LaneState::Failing { cause, since_ms });
         self.rings.iter_mut().for_each(|ring| ring.notify(LaneEvent::Failing { cause, since_ms }));
-        report(LaneReport::Failing { lane: self.kind, error });
+        report(self.kind, LaneReport::Failing(error));
     }
 
     fn set_state(&self, state: LaneState) {
@@ -368,19 +367,19 @@ impl<D: Disk> LaneWriter<D> {
         if let Some(clock_steps) = retained.as_ref().ok().and_then(|of| of.clock_steps)
             && std::mem::replace(&mut self.clock_steps, clock_steps) < clock_steps
         {
-            report(LaneReport::ClockStep { lane: self.kind });
+            report(self.kind, LaneReport::ClockStep);
         }
         let was_told = std::mem::replace(&mut self.cannot_remove, retained.is_err());
         match retained {
             Ok(removed) if removed.segments.is_empty() => (),
             Ok(removed) => {
                 counts.removed_bytes.add(removed.bytes);
-                report(LaneReport::Removed { lane: self.kind, removed: &removed });
+                report(self.kind, LaneReport::Removed(&removed));
             }
             Err(error) => {
                 counts.retention_failures.add(1);
                 if !was_told {
-                    report(LaneReport::RetainFailed { lane: self.kind, error: &error });
+                    report(self.kind, LaneReport::RetainFailed(&error));
                 }
             }
         }

@@ -7,57 +7,24 @@ use super::LaneKind;
 use crate::writer::{CommitError, RemovedSegments, RetainError};
 
 /// What an operator should know of a lane.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum LaneReport<'a> {
     /// The lane cannot be written. Reported once, however often it is retried.
-    Failing {
-        /// The lane.
-        lane: LaneKind,
-        /// The cause.
-        error: &'a CommitError,
-    },
-    /// The lane is written again.
-    Healed {
-        /// The lane.
-        lane: LaneKind,
-        /// How long it failed.
-        after: Duration,
-    },
+    Failing(&'a CommitError),
+    /// The lane is written again, after failing for this long.
+    Healed(Duration),
     /// Old segments were removed.
-    Removed {
-        /// The lane.
-        lane: LaneKind,
-        /// What was removed.
-        removed: &'a RemovedSegments,
-    },
+    Removed(&'a RemovedSegments),
     /// Two records are more than [`CLOCK_STEP_MAX_MS`](crate::CLOCK_STEP_MAX_MS) apart: the clock
     /// stepped, or no records came. The gap adds to no age.
-    ClockStep {
-        /// The lane.
-        lane: LaneKind,
-    },
+    ClockStep,
     /// Old segments could not be removed.
-    RetainFailed {
-        /// The lane.
-        lane: LaneKind,
-        /// The cause.
-        error: &'a RetainError,
-    },
+    RetainFailed(&'a RetainError),
     /// The lane ended without its seal: the next start cannot tell whether it is complete.
-    SealFailed {
-        /// The lane.
-        lane: LaneKind,
-        /// The cause.
-        error: &'a io::Error,
-    },
-    /// The lane ended without its seal because something was left to write.
-    Unsealed {
-        /// The lane.
-        lane: LaneKind,
-        /// What was left.
-        reason: &'static str,
-    },
+    SealFailed(&'a io::Error),
+    /// The lane ended without its seal because of what was left to write.
+    Unsealed(&'static str),
 }
 
 /// Receives reports on the log thread: it must neither block nor panic.
-pub type LaneReporter = Box<dyn FnMut(LaneReport<'_>) + Send>;
+pub type LaneReporter = Box<dyn FnMut(LaneKind, LaneReport<'_>) + Send>;

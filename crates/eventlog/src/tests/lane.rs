@@ -60,10 +60,10 @@ struct Heard(Arc<Mutex<Vec<String>>>);
 impl Heard {
     fn reporter(&self) -> LaneReporter {
         let heard = self.clone();
-        Box::new(move |report| {
+        Box::new(move |lane, report| {
             let text = format!("{report:?}");
-            let short: String = text.chars().take_while(|c| *c != ',').collect();
-            heard.0.lock().expect("nobody panicked").push(short);
+            let name = text.split('(').next().unwrap_or_default();
+            heard.0.lock().expect("nobody panicked").push(format!("{name} {lane:?}"));
         })
     }
 

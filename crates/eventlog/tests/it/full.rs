@@ -96,11 +96,12 @@ fn child() {
     fs::write(&ballast, vec![0; BALLAST_BYTES]).unwrap();
     let reports = Arc::<Mutex<Vec<String>>>::default();
     let heard = Arc::clone(&reports);
-    let report = move |report: LaneReport<'_>| {
-        let (LaneReport::Failing { lane, .. } | LaneReport::Healed { lane, .. }) = report else {
-            panic!("{report:?}");
+    let report = move |lane: LaneKind, report: LaneReport<'_>| {
+        let what = match report {
+            LaneReport::Failing(_) => "fails",
+            LaneReport::Healed(_) => "healed",
+            other => panic!("{other:?}"),
         };
-        let what = if matches!(report, LaneReport::Failing { .. }) { "fails" } else { "healed" };
         heard.lock().expect("nobody panicked").push(format!("{} {what}", lane.name()));
     };
     let (mut log, _) = open(&root, ReadScope::Newest, Box::new(report)).unwrap();

@@ -69,7 +69,7 @@ fn what_a_killed_process_acknowledged_is_there() {
     }
     assert!(said > 5 * u64::from(lives), "{said} acknowledgements prove nothing");
     assert!(before.len() > usize::try_from(lives / 2).unwrap(), "most lives wrote something");
-    let (_, recoveries) = open(root, ReadScope::Everything, Box::new(|_| ())).unwrap();
+    let (_, recoveries) = open(root, ReadScope::Everything, Box::new(|_, _| ())).unwrap();
     assert_eq!(recoveries.durable.records, before.values().map(|all| all.len() as u64).sum());
     assert_eq!((recoveries.durable.corruptions, recoveries.firehose.corruptions), (0, 0));
 }
@@ -96,7 +96,7 @@ fn start(root: &Path, life: u32) -> Once {
 fn child() {
     let root = PathBuf::from(env::var_os(ROOT).expect("where"));
     let life = env::var(LIFE).expect("which").parse().expect("a number");
-    let (mut log, _) = open(&root, ReadScope::Newest, Box::new(|_| ())).unwrap();
+    let (mut log, _) = open(&root, ReadScope::Newest, Box::new(|_, _| ())).unwrap();
     let rings: Vec<_> =
         (0..RINGS).map(|ring| (life, ring)).map(|ring| add(&mut log, ring)).collect();
     let _thread = log.start().unwrap();
@@ -138,7 +138,7 @@ fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     let temporary = tempfile::tempdir().unwrap();
     let mut child = start(temporary.path(), 1);
     child.await_line("open");
-    let refused = open(temporary.path(), ReadScope::Newest, Box::new(|_| ())).err();
+    let refused = open(temporary.path(), ReadScope::Newest, Box::new(|_, _| ())).err();
     let want = format!(
         "{} is in use by process {}: end it, or name another directory",
         temporary.path().join("durable").display(),
@@ -146,5 +146,6 @@ fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     );
     drop(child);
     assert_eq!(refused.expect("it is in use").to_string(), want);
-    open(temporary.path(), ReadScope::Newest, Box::new(|_| ())).expect("nobody holds it any more");
+    open(temporary.path(), ReadScope::Newest, Box::new(|_, _| ()))
+        .expect("nobody holds it any more");
 }

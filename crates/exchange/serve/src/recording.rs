@@ -89,7 +89,6 @@ impl<'c> OpenLog<'c> {
                 decode: decode_watermark,
             }),
         };
-        let report = Box::new(|report: LaneReport<'_>| log_report(&report));
         let visit = |lane: LaneKind, item| {
             if let LogEntry::Corruption(corruption) = item {
                 error!(lane = lane.name(), %corruption, "the record is damaged; see `vickrey log verify`");
@@ -97,7 +96,7 @@ impl<'c> OpenLog<'c> {
         };
         let options = config.options();
         let (log, recoveries) =
-            LogBuilder::open(&config.directory, &options, formats, report, visit)?;
+            LogBuilder::open(&config.directory, &options, formats, Box::new(log_report), visit)?;
         report_start(&config.directory, &recoveries);
         Ok(Self { log, config })
     }
@@ -263,37 +262,32 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
 }
 
 /// Runs on the log's thread.
-fn log_report(report: &LaneReport<'_>) {
+fn log_report(kind: LaneKind, report: LaneReport<'_>) {
+    let lane = kind.name();
     match report {
-        LaneReport::Failing { lane: LaneKind::Durable, error } => error!(
+        LaneReport::Failing(error) if kind == LaneKind::Durable => error!(
             %error,
             "the durable lane cannot be written: what needs a record is refused until it can"
         ),
-        LaneReport::Failing { lane: LaneKind::Firehose, error } => error!(
+        LaneReport::Failing(error) => error!(
             %error,
             "auctions go on and are not recorded until the disk takes them"
         ),
-        LaneReport::Healed { lane, after } => {
-            warn!(lane = lane.name(), ?after, "the record is written again");
-        }
-        LaneReport::Removed { lane, removed } => {
-            info!(lane = lane.name(), ?removed, "old segments are gone");
-        }
-        LaneReport::ClockStep { lane } => warn!(
-            lane = lane.name(),
+        LaneReport::Healed(after) => warn!(lane, ?after, "the record is written again"),
+        LaneReport::Removed(removed) => info!(lane, ?removed, "old segments are gone"),
+        LaneReport::ClockStep => warn!(
+            lane,
             "more than a day lies between two records: this time does not count towards the age of \
              older ones, which are kept for longer; look at the clock"
         ),
-        LaneReport::RetainFailed { lane, error } => {
-            error!(lane = lane.name(), %error, "old segments cannot be removed");
-        }
-        LaneReport::Unsealed { lane, reason } => warn!(
-            lane = lane.name(),
+        LaneReport::RetainFailed(error) => error!(lane, %error, "old segments cannot be removed"),
+        LaneReport::Unsealed(reason) => warn!(
+            lane,
             reason,
             "the end of the record is not sealed: the next start cannot tell whether all of it is there"
         ),
-        LaneReport::SealFailed { lane, error } => error!(
-            lane = lane.name(),
+        LaneReport::SealFailed(error) => error!(
+            lane,
             %error,
             "the end of the record is not sealed: the next start cannot tell whether all of it is there"
         ),

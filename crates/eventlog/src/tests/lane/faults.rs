@@ -177,7 +177,7 @@ struct Life {
 impl Life {
     fn begin(number: u64, setups: [LaneSetup<FaultDisk>; 2], chance: &mut Chance) -> Self {
         let [durable, firehose] = setups;
-        let mut driver = LogDriver::new(durable, firehose, GAPS, Box::new(|_| ()));
+        let mut driver = LogDriver::new(durable, firehose, GAPS, Box::new(|_, _| ()));
         let told = Arc::<Mutex<Vec<(u32, LaneEvent)>>>::default();
         let hear = |ring: u32| -> LaneListener {
             let told = Arc::clone(&told);

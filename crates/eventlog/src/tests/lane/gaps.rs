@@ -82,7 +82,7 @@ fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
     rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     // The next commit fails. It loses the unsynced records and the gap.
     rig.step_after(OPTIONS.commit.after);
-    assert_eq!(rig.heard.take(), ["Failing { lane: Firehose"]);
+    assert_eq!(rig.heard.take(), ["Failing Firehose"]);
     ring.offer(1, 0, &long("c"));
     ring.offer(1, 0, &long("d"));
     assert!(!ring.offer(1, 0, &long("shed too")), "its ring is what holds records now");
@@ -92,7 +92,7 @@ fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
     }
     rig.firehose.set_faults(DiskFaults::default());
     rig.step_after(OPTIONS.retry_max);
-    assert_eq!(rig.heard.take(), ["Healed { lane: Firehose"]);
+    assert_eq!(rig.heard.take(), ["Healed Firehose"]);
     assert_eq!(said(&rig), ["3 lost of 7", "c", "d", "1 lost of 7"]);
     let counters = rig.lane(LaneKind::Firehose).counters();
     assert_eq!((counters.records, counters.shed, counters.gaps, counters.lost), (2, 2, 2, 4));

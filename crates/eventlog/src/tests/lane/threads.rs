@@ -150,7 +150,7 @@ fn keeper_of(disks: [&Gated; 2], options: LaneOptions) -> LogDriver<Gated> {
         let writer = opened.expect("it is empty").0;
         LaneSetup { writer, options, meter: Arc::<SyncMeter>::default() }
     });
-    LogDriver::new(durable, firehose, GAPS, Box::new(|_| ()))
+    LogDriver::new(durable, firehose, GAPS, Box::new(|_, _| ()))
 }
 
 /// Per shard: its records and gaps; each entry is the number of its first record.
@@ -194,7 +194,7 @@ fn open(root: &Path) -> LogBuilder {
         root,
         &options(ReadScope::Newest),
         GAPS,
-        Box::new(|report| panic!("{report:?}")),
+        Box::new(|_, report| panic!("{report:?}")),
         |_, _| (),
     );
     opened.expect("it is ours").0
@@ -250,7 +250,7 @@ fn shards_write_a_log_on_a_real_disk() {
     }
     let mut seen = [0_u64; 2];
     let visit = |kind, _| seen[usize::from(kind == LaneKind::Firehose)] += 1;
-    let report = Box::new(|report: crate::lane::LaneReport<'_>| panic!("{report:?}"));
+    let report = Box::new(|_, report: crate::lane::LaneReport<'_>| panic!("{report:?}"));
     let (log, found) =
         LogBuilder::open(temporary.path(), &options(ReadScope::Everything), GAPS, report, visit)
             .unwrap();
@@ -261,7 +261,7 @@ fn shards_write_a_log_on_a_real_disk() {
         temporary.path(),
         &options(ReadScope::Newest),
         GAPS,
-        Box::new(|_| ()),
+        Box::new(|_, _| ()),
         |_, _| (),
     );
     let error = again.err().expect("it is in use").to_string();
@@ -417,7 +417,7 @@ fn the_end_comes_while_the_disk_fails() {
     let lane = LaneOptions { retry_min: EVER * 2, retry_max: EVER * 2, ..LaneOptions::DURABLE };
     let options = LogOptions { durable: lane, park_max: EVER * 2, ..LogOptions::DEFAULT };
     let (mut log, _) =
-        LogBuilder::open(&root, &options, GAPS, Box::new(|_| ()), |_, _| ()).unwrap();
+        LogBuilder::open(&root, &options, GAPS, Box::new(|_, _| ()), |_, _| ()).unwrap();
     let (tell, told) = mpsc::channel();
     let tell = move |what| tell.send(what).expect("the shard listens");
     let mut ring = log.durable_ring(1_000, Some(Box::new(tell)));

@@ -78,7 +78,7 @@ fn a_lost_watermark_is_written_again() {
     for _ in 0..40 {
         rig.step_after(MS * 20);
     }
-    assert_eq!(rig.heard.take(), ["Failing { lane: Durable"]);
+    assert_eq!(rig.heard.take(), ["Failing Durable"]);
     rig.durable.set_faults(DiskFaults::default());
     for _ in 0..40 {
         rig.step_after(MS * 100);
@@ -131,7 +131,7 @@ fn what_is_gone_after_a_crash_is_missing() {
                 problems.push(corruption.problem);
             }
         };
-        let opened = LogBuilder::open(root, &options, FORMATS, Box::new(|_| ()), visit);
+        let opened = LogBuilder::open(root, &options, FORMATS, Box::new(|_, _| ()), visit);
         let (log, recoveries) = opened.expect("the folder is ours");
         (log, recoveries, problems)
     };

@@ -50,7 +50,7 @@ impl LogByHand {
         let gaps = GapFormat { kind: RecordKind::Gap.code(), encode: |_, _| () };
         let lanes = [setup(disk), setup(&FaultDisk::new(0))];
         let [durable, firehose] = lanes;
-        let mut driver = LogDriver::new(durable, firehose, gaps, Box::new(|_| ()));
+        let mut driver = LogDriver::new(durable, firehose, gaps, Box::new(|_, _| ()));
         let lane = driver.lane(LaneKind::Durable);
         let journal = NoticeJournal::connect(lane, |tell| driver.durable_ring(4 << 20, Some(tell)));
         let others = driver.durable_ring(1 << 20, None);

@@ -277,7 +277,7 @@ impl Life {
         };
         let options = LogOptions { durable, ..LogOptions::DEFAULT };
         let gaps = GapFormat { kind: RecordKind::Gap.code(), encode: |_, _| () };
-        let opened = LogBuilder::open(directory, &options, gaps, Box::new(|_| ()), |_, _| ());
+        let opened = LogBuilder::open(directory, &options, gaps, Box::new(|_, _| ()), |_, _| ());
         opened.expect("it opens").0
     }
 

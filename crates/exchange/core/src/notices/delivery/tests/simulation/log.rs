@@ -59,7 +59,7 @@ impl SharedLog {
     pub fn open(disk: &FaultDisk) -> Option<Self> {
         let firehose = setup(&FaultDisk::new(0)).expect("nothing fails");
         let gaps = GapFormat { kind: GAP, encode: |_, _| () };
-        let mut keeper = LogDriver::new(setup(disk)?, firehose, gaps, Box::new(|_| ()));
+        let mut keeper = LogDriver::new(setup(disk)?, firehose, gaps, Box::new(|_, _| ()));
         let (tell, told) = channel();
         let tell = Box::new(move |told| {
             let _gone = tell.send(told);
