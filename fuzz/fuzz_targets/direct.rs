@@ -110,5 +110,5 @@ fuzz_target!(|data: &[u8]| {
     assert!(openrtb::is_json(&answer.body));
     let judgement = judge(&auction, &[DspAnswer { ask, body: answer.body.as_bytes() }]);
     assert_eq!(judgement.bids.len(), answer.bids.len());
-    assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{}", answer.body);
+    assert!(judgement.bids.iter().all(|bid| bid.entry.is_ok()), "{}", answer.body);
 });

@@ -150,12 +150,12 @@ impl SampleAuction {
             sales: &sales,
         };
         let us = |us| Some(Duration::from_micros(us));
-        let proceedings = AuctionContext {
+        let context = AuctionContext {
             id: &id,
             request: &request,
             generation: self.generation,
             arrival_unix_us: self.time_ms() * 1000,
-            moments: Timings {
+            timings: Timings {
                 parsed: us(80),
                 asked: us(300),
                 closed: us(41_000),
@@ -167,11 +167,11 @@ impl SampleAuction {
             no_bid: (!is_sold).then_some(NoBidReason::Unknown),
             auction: Some(&auction),
             judged: Some(JudgedAuction { cleared, refusals: refusals.refused() }),
-            full: RecordedBodies::default(),
+            bodies: RecordedBodies::default(),
         };
         let none: [(usize, NotAsked); 0] = [];
         let mut record = Vec::new();
-        encode(&proceedings, none, calls, &mut record).expect("it is short");
+        encode(&context, none, calls, &mut record).expect("it is short");
         record
     }
 }

@@ -259,7 +259,7 @@ impl<'r, 'b> ReportedAuction<'r, 'b> {
         let mut part = GroupDelta::of_one();
         self.bids.iter().try_for_each(|bid| self.add_bid(&mut part, *bid))?;
         part.counts.bids += self.record.bids_left_out as u64;
-        part.took(None, self.record.moments.answered);
+        part.took(None, self.record.timings.answered);
         Ok(part)
     }
 
@@ -280,7 +280,7 @@ impl<'r, 'b> ReportedAuction<'r, 'b> {
     /// What it adds to which groups, to each as one auction.
     fn groups(&self) -> Result<HashMap<GroupKey, GroupDelta>, ReportError> {
         let mut groups: HashMap<GroupKey, GroupDelta> = HashMap::new();
-        let (of_bids, answered) = (self.columns.are_of_bids(), self.record.moments.answered);
+        let (of_bids, answered) = (self.columns.are_of_bids(), self.record.timings.answered);
         if !of_bids && !self.columns.has(ReportColumn::Format) {
             groups.insert(self.key(|_| String::new()), self.total()?);
             return Ok(groups);

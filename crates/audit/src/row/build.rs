@@ -24,7 +24,7 @@ impl AuctionRow {
     ) -> Self {
         let names = DspNames::of(record, generation);
         let (maker, terms) = (RowBuilder { record, names }, record.terms.as_ref());
-        let moments = &record.moments;
+        let timings = &record.timings;
         let won = |sale: &&SaleRecord| record.bids[sale.bid].fate == Fate::Won;
         Self {
             time_us: record.arrival_unix_us,
@@ -45,12 +45,12 @@ impl AuctionRow {
             increment_micros: terms.map(|terms| terms.increment.micros()),
             notices: terms.map(|terms| terms.notices.label().into()),
             bids_returned: terms.map(|terms| terms.bids_returned.label().into()),
-            parsed_us: moments.parsed.map(micros),
-            asked_us: moments.asked.map(micros),
-            closed_us: moments.closed.map(micros),
-            cleared_us: moments.cleared.map(micros),
-            answered_us: moments.answered.map(micros),
-            left_us: moments.left_us,
+            parsed_us: timings.parsed.map(micros),
+            asked_us: timings.asked.map(micros),
+            closed_us: timings.closed.map(micros),
+            cleared_us: timings.cleared.map(micros),
+            answered_us: timings.answered.map(micros),
+            left_us: timings.left_us,
             calls_count: record.calls.len() as u64,
             bids_count: (record.bids.len() + record.bids_left_out) as u64,
             wins_count: record.sales.iter().filter(won).count() as u64,

@@ -105,15 +105,17 @@ impl<'a> Auction<'a> {
         self.lists.steps.get()
     }
 
-    pub(crate) fn prepare_lists(&self) -> bool {
-        self.lists.prepare(self.request)
-            || self.deals.iter().any(|deal| deal.prepare_lists(&self.lists.steps))
+    /// Sorts one of the long lists. False if all are sorted.
+    pub(crate) fn sort_next_list(&self) -> bool {
+        self.lists.sort_next(self.request)
+            || self.deals.iter().any(|deal| deal.sort_next_list(&self.lists.steps))
     }
 
-    pub(crate) fn prepare_seats(&self) -> bool {
-        let RequestLists { steps, .. } = &self.lists;
-        self.lists.prepare_seats(self.request)
-            || self.deals.iter().any(|deal| deal.wseat.prepare(deal.seats(), steps))
+    /// As [`Self::sort_next_list`], for lists of seats only.
+    pub(crate) fn sort_next_seat_list(&self) -> bool {
+        let steps = &self.lists.steps;
+        self.lists.sort_next_seats(self.request)
+            || self.deals.iter().any(|deal| deal.wseat.sort_if_long(deal.seats(), steps))
     }
 
     /// Number of impressions.

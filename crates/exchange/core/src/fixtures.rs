@@ -150,10 +150,6 @@ pub(crate) fn fates(market: &Market, request: &str, bodies: &[(usize, String)]) 
             true => Ok(()),
             false => Err(Fate::BudgetExhausted),
         });
-        let fate_of = |verdict| match verdict {
-            Ok(entry) => clearing.fates[entry],
-            Err(fate) => fate,
-        };
-        judgement.bids.iter().map(|bid| fate_of(bid.verdict)).collect()
+        judgement.bids.iter().map(|bid| clearing.fate(bid.entry)).collect()
     })
 }

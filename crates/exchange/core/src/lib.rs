@@ -58,6 +58,6 @@ pub use notices::conclude::{
     conclude,
 };
 pub use notices::delivery;
-pub use notices::markup::unmarked::Unmarked;
+pub use notices::markup::no_beacon::NoBeacon;
 pub use notices::reservation::Reservation;
 pub use notices::token::{BeaconTokenError, Claims, KeyRing, TOKEN_BYTES_MAX, TokenId};

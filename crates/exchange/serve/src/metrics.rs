@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exchange_core::record::CallOutcome;
-use exchange_core::{BeaconTokenError, Fate, NotAsked, NotSent, ResponseFate, Unmarked};
+use exchange_core::{BeaconTokenError, Fate, NoBeacon, NotAsked, NotSent, ResponseFate};
 use openrtb::InvalidReason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, CounterArray, Gauge, Histogram};
@@ -109,7 +109,7 @@ pub struct DspMetrics {
     /// Notices not sent, by reason.
     pub unsent: [Counter; NotSent::ALL.len()],
     /// Ads returned without our beacon, by reason.
-    pub unmarked: [Counter; Unmarked::ALL.len()],
+    pub unmarked: [Counter; NoBeacon::ALL.len()],
     /// The last errors.
     pub errors: RecentErrors,
 }

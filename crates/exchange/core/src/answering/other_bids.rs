@@ -56,10 +56,10 @@ pub(crate) fn offer_losers(
             if is_out_of_reach(index) {
                 continue;
             }
-            let offer = Win { entry: index, price: entry.price, min_to_win: win.price };
-            clearing.fates[index] = match authorise(&offer) {
+            let win = Win { entry: index, price: entry.price, min_to_win: win.price };
+            clearing.fates[index] = match authorise(&win) {
                 Ok(()) => {
-                    clearing.offered.push(offer);
+                    clearing.also_returned.push(win);
                     left -= 1;
                     Fate::Offered
                 }

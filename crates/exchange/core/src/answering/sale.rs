@@ -47,7 +47,7 @@ pub(crate) fn sale(
     let prices = terms.prices(auction.currencies(), &judgement.entries, clearing, win);
     let prices = prices.expect("what was converted from the bid's currency converts back");
     let SalePrices { net, paid, min_to_win, revenue } = prices;
-    assert!(paid <= terms.offer, "conversion never charges above the bid");
+    assert!(paid <= terms.discounted_price, "conversion never charges above the bid");
     Sale { bid, imp: entry.imp, fate, net, paid, min_to_win, revenue }
 }
 

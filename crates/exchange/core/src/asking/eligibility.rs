@@ -5,6 +5,7 @@ use openrtb::{DealMask, Format, Imp, ImpMask, Text};
 
 use super::not_asked::NotAsked;
 use crate::auction::Auction;
+use crate::auction::fate::Fate;
 use crate::auction::lists::{RequestLists, SortedList};
 use crate::auction::steps::{STEPS_MAX, Steps};
 use crate::auction::terms::AuctionDeal;
@@ -41,15 +42,15 @@ impl<'j, 'm> DspSelection<'j, 'm> {
         Self { auction, dsps, found: Vec::with_capacity(dsps) }
     }
 
-    /// Runs for [`STEPS_MAX`] steps and finishes the current list or DSP. Returns whether any is
-    /// left.
+    /// Sorts one long list or checks one DSP at a time, until [`STEPS_MAX`] steps are used. Returns
+    /// whether any is left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while self.found.len() < self.dsps {
             if until <= self.auction.steps() {
                 return true;
             }
-            if !self.auction.prepare_seats() {
+            if !self.auction.sort_next_seat_list() {
                 self.found.push(eligible(self.auction, self.found.len()));
             }
         }
@@ -70,11 +71,11 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAs
     let refuse_unless = |welcome, reason| if welcome { Ok(()) } else { Err(reason) };
     let steps = &auction.lists.steps;
     refuse_unless(buys_from(dsp, request.publisher_id(), steps), NotAsked::Publisher)?;
-    let country = dsp.countries.is_empty()
+    let buys_country = dsp.countries.is_empty()
         || request.country().is_some_and(|country| {
             dsp.countries.iter().any(|bought| bought.eq_ignore_ascii_case(country))
         });
-    refuse_unless(country, NotAsked::Country)?;
+    refuse_unless(buys_country, NotAsked::Country)?;
     let is_limited = auction.is_limited(index);
     dsp.targeting.admit(request, &dsp.id, is_limited, &auction.market.tie_key)?;
     let wseat = request.wseat.as_deref().unwrap_or_default();
@@ -82,26 +83,23 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAs
     let has_seat = has_seat(dsp, &auction.lists.wseat, wseat, steps, is_welcome);
     refuse_unless(has_seat, NotAsked::Seats)?;
     let named = |deal: &AuctionDeal<'_>| deal_is_for(auction, deal, index);
-    impressions(auction, index, named)
+    call_for(auction, index, named)
 }
 
 /// The call of direct campaigns, the DSP at position `index`.
 /// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) selects their seats and deals.
 pub fn eligible_direct(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
-    impressions(auction, index, |deal| deal_is_open_to(deal, index))
+    call_for(auction, index, |deal| deal_is_open_to(deal, index))
 }
 
-pub(crate) fn seat_is_welcome(
-    auction: &Auction<'_>,
-    seat: &str,
-) -> Result<(), crate::auction::fate::Fate> {
+pub(crate) fn check_seat(auction: &Auction<'_>, seat: &str) -> Result<(), Fate> {
     let RequestLists { steps, wseat, .. } = &auction.lists;
     let welcome = auction.request.wseat.as_deref().unwrap_or_default();
     if !welcome.is_empty() && !wseat.has(welcome, seat, steps) {
-        return Err(crate::auction::fate::Fate::SeatNotAllowed);
+        return Err(Fate::SeatNotAllowed);
     }
     if is_blocked(auction, seat) {
-        return Err(crate::auction::fate::Fate::SeatBlocked);
+        return Err(Fate::SeatBlocked);
     }
     Ok(())
 }
@@ -140,7 +138,7 @@ fn buys_from(dsp: &Dsp, publisher: Option<&str>, steps: &Steps) -> bool {
         && !listed(&dsp.publishers_blocked)
 }
 
-fn impressions(
+fn call_for(
     auction: &Auction<'_>,
     index: usize,
     has: impl Fn(&AuctionDeal<'_>) -> bool,
@@ -169,7 +167,7 @@ fn impressions(
 }
 
 fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
-    let is_welcome = |seat: &str| seat_is_welcome(auction, seat).is_ok();
+    let is_welcome = |seat: &str| check_seat(auction, seat).is_ok();
     let (dsp, wseat) = (&auction.market.dsps[index], deal.seats());
     deal_is_open_to(deal, index)
         && (wseat.is_empty() || has_seat(dsp, &deal.wseat, wseat, &auction.lists.steps, is_welcome))

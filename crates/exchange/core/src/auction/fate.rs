@@ -119,6 +119,7 @@ impl Fate {
         }
     }
 
+    /// Whether it took part in clearing: it passed every check of the bid alone.
     pub(crate) const fn took_part(self) -> bool {
         matches!(
             self,
@@ -131,17 +132,14 @@ impl Fate {
         )
     }
 
+    /// Whether it competed until prices were set: its account could pay, and its group was whole.
+    pub(crate) const fn competed(self) -> bool {
+        matches!(self.code(), 0 | 102 | 103) // Won or returned, outbid, lost to a deal.
+    }
+
     /// Whether price decided: only then may a bidder learn the winning price (section 4.4.1).
     pub const fn by_price(self) -> bool {
-        matches!(
-            self,
-            Self::Won
-                | Self::BelowFloor
-                | Self::BelowDealFloor
-                | Self::LostToHigherBid
-                | Self::LostToDeal
-                | Self::Offered
-        )
+        matches!(self.code(), 0 | 100..=103) // Also below a floor.
     }
 }
 
@@ -151,9 +149,9 @@ mod tests {
 
     #[test]
     fn those_that_took_part_are_the_last() {
-        let out_before = |fate: &&Fate| !fate.took_part();
-        let last = Fate::ALL.iter().position(|fate| *fate == Fate::BudgetExhausted);
-        assert_eq!(Some(Fate::ALL.iter().take_while(out_before).count()), last);
-        assert_eq!(Fate::ALL.iter().filter(out_before).count(), 31);
+        let is_first = |fate: &Fate| *fate == Fate::BudgetExhausted;
+        let first = Fate::ALL.iter().position(is_first).unwrap();
+        assert!(Fate::ALL[..first].iter().all(|fate| !fate.took_part()));
+        assert!(Fate::ALL[first..].iter().all(|fate| fate.took_part()));
     }
 }

@@ -11,7 +11,7 @@ use super::steps::Steps;
 
 const SCANNED_MAX: usize = 8;
 
-/// Longer lists are sorted ahead of use: see [`RequestLists::prepare`].
+/// Longer lists are sorted ahead of use: see [`RequestLists::sort_next`].
 const SHORT_MAX: usize = 64;
 
 /// Most dashes of a category that is looked up as a child: Content Taxonomy 1.0 has one.
@@ -90,7 +90,7 @@ impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
     }
 
     /// Sorts a long list. False if it is short or sorted.
-    pub(crate) fn prepare(&self, list: &[Text<'_>], steps: &Steps) -> bool {
+    pub(crate) fn sort_if_long(&self, list: &[Text<'_>], steps: &Steps) -> bool {
         let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
         if is_due {
             self.sorted(list, steps);
@@ -111,7 +111,7 @@ impl DomainList {
         self.0.get_or_init(|| DomainSet::new(list.iter().map(|text| &**text), steps))
     }
 
-    pub(crate) fn prepare(&self, list: &[Text<'_>], steps: &Steps) -> bool {
+    pub(crate) fn sort_if_long(&self, list: &[Text<'_>], steps: &Steps) -> bool {
         let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
         if is_due {
             self.sorted(list, steps);
@@ -134,7 +134,7 @@ pub(crate) struct RequestLists {
 
 impl RequestLists {
     /// Sorts one of the long lists. False if all are sorted.
-    pub(crate) fn prepare(&self, request: &BidRequest<'_>) -> bool {
+    pub(crate) fn sort_next(&self, request: &BidRequest<'_>) -> bool {
         let steps = &self.steps;
         let list = |list: &'_ Option<Vec<Text<'_>>>| list.as_ref().map_or(0, Vec::len);
         let is_due =
@@ -152,16 +152,16 @@ impl RequestLists {
         }
         let [badv, bapp] =
             [&request.badv, &request.bapp].map(|list| list.as_deref().unwrap_or_default());
-        self.badv.prepare(badv, steps)
-            || self.bapp.prepare(bapp, steps)
-            || self.prepare_seats(request)
+        self.badv.sort_if_long(badv, steps)
+            || self.bapp.sort_if_long(bapp, steps)
+            || self.sort_next_seats(request)
     }
 
-    /// As [`Self::prepare`], for lists of seats only.
-    pub(crate) fn prepare_seats(&self, request: &BidRequest<'_>) -> bool {
+    /// As [`Self::sort_next`], for lists of seats only.
+    pub(crate) fn sort_next_seats(&self, request: &BidRequest<'_>) -> bool {
         let [wseat, bseat] =
             [&request.wseat, &request.bseat].map(|list| list.as_deref().unwrap_or_default());
-        self.wseat.prepare(wseat, &self.steps) || self.bseat.prepare(bseat, &self.steps)
+        self.wseat.sort_if_long(wseat, &self.steps) || self.bseat.sort_if_long(bseat, &self.steps)
     }
 
     /// A bare language covers its regions, a region also the bare language (ISO 639-1, BCP 47).

@@ -73,9 +73,9 @@ impl AuctionDeal<'_> {
         wadomain.is_empty() || (!domains.is_empty() && domains.iter().all(is_welcome))
     }
 
-    pub(crate) fn prepare_lists(&self, steps: &Steps) -> bool {
+    pub(crate) fn sort_next_list(&self, steps: &Steps) -> bool {
         let wadomain = self.deal.wadomain.as_deref().unwrap_or_default();
-        self.wseat.prepare(self.seats(), steps) || self.wadomain.prepare(wadomain, steps)
+        self.wseat.sort_if_long(self.seats(), steps) || self.wadomain.sort_if_long(wadomain, steps)
     }
 }
 

@@ -69,21 +69,26 @@ pub struct Win {
 pub struct Clearing {
     /// Winners, by impression.
     pub wins: Vec<Option<Win>>,
-    /// Bids returned with the winners, by impression and rank: see [`crate::offer_others`].
-    pub offered: Vec<Win>,
-    /// Fates, by entry.
+    /// Bids returned with the winners ([`Fate::Offered`]), by impression and rank.
+    pub also_returned: Vec<Win>,
+    /// Fates, by entry. While bids clear, [`Fate::Won`] is the fate of all that are still in.
     pub fates: Vec<Fate>,
 }
 
 impl Clearing {
+    /// The fate of a bid with this [`entry`](crate::JudgedBid::entry).
+    pub fn fate(&self, entry: Result<usize, Fate>) -> Fate {
+        entry.map_or_else(|fate| fate, |entry| self.fates[entry])
+    }
+
     /// All returned bids: each winner, then those returned with it. `entries` are the cleared ones.
     pub(crate) fn returned(&self, entries: &[ClearingEntry]) -> Vec<&Win> {
-        let mut returned = Vec::with_capacity(self.wins.len() + self.offered.len());
+        let mut returned = Vec::with_capacity(self.wins.len() + self.also_returned.len());
         for win in self.wins.iter().flatten() {
             let imp = entries[win.entry].imp;
             returned.push(win);
             // Already by impression and rank.
-            returned.extend(self.offered.iter().filter(|win| entries[win.entry].imp == imp));
+            returned.extend(self.also_returned.iter().filter(|win| entries[win.entry].imp == imp));
         }
         returned
     }
@@ -108,11 +113,12 @@ pub fn clear(
     let open = |entry: &ClearingEntry| entry.barred.unwrap_or(Fate::Won);
     let mut clearing = Clearing {
         wins: vec![None; imps],
-        offered: Vec::new(),
+        also_returned: Vec::new(),
         fates: entries.iter().map(open).collect(),
     };
     let ranked = ranking(entries, imps);
-    // The price of each entry's last authorisation.
+    // The price of each entry's last authorisation. Records number refusals by the calls of
+    // `authorise`, so it is not called again for the same price.
     let mut authorised: Vec<(usize, Cpm)> = Vec::new();
     'again: loop {
         clear_with_groups(entries, groups, &ranked, increment, &mut clearing);
@@ -130,7 +136,7 @@ pub fn clear(
         }
         break;
     }
-    settle_fates(entries, &mut clearing);
+    assign_lost_fates(entries, &mut clearing);
     clearing.assert_sound(entries);
     clearing
 }
@@ -254,7 +260,7 @@ fn lowest_incomplete(
     lowest.map(|(group, _)| group)
 }
 
-fn settle_fates(entries: &[ClearingEntry], clearing: &mut Clearing) {
+fn assign_lost_fates(entries: &[ClearingEntry], clearing: &mut Clearing) {
     for (index, entry) in entries.iter().enumerate() {
         if clearing.fates[index] != Fate::Won {
             continue;

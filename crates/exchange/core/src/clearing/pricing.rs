@@ -15,7 +15,7 @@ pub struct BidTerms {
     /// The currency of the bid.
     pub currency: Currency,
     /// The price after the deal's discount, in that currency.
-    pub offer: Cpm,
+    pub discounted_price: Cpm,
     /// Its floor, in the auction's currency. None if an earlier check failed.
     pub floor: Option<Cpm>,
     /// Our share.
@@ -76,7 +76,7 @@ impl BidTerms {
     ) -> Option<Cpm> {
         // A bid that pays its own price pays exactly that, without two conversions.
         if price == entry.price && entry.auction_type != AuctionType::Agreed {
-            return Some(self.offer);
+            return Some(self.discounted_price);
         }
         currencies.rates.convert(price, currencies.auction, self.currency, Rounding::Up)
     }
@@ -107,7 +107,7 @@ impl BidTerms {
     /// `worth`.
     pub(crate) fn in_bid(&self, currencies: Currencies<'_>, worth: Cpm) -> Option<Cpm> {
         let Currencies { rates, auction, .. } = currencies;
-        let offer = rates.convert(worth, auction, self.currency, Rounding::Up)?;
-        self.discount.added_to(offer)
+        let discounted = rates.convert(worth, auction, self.currency, Rounding::Up)?;
+        self.discount.added_to(discounted)
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct CreativeRules<'r> {
 
 impl CreativeRules<'_> {
     /// Checks the creative, and returns the possible formats that may be shown, as a set of
-    /// [`MediaType::bit`]: several only if its markup `comes_later`.
-    pub(crate) fn check(&self, bid: &Bid<'_>, comes_later: bool) -> Result<u8, Fate> {
+    /// [`MediaType::bit`]: several only if its markup `is_fetched`.
+    pub(crate) fn check(&self, bid: &Bid<'_>, is_fetched: bool) -> Result<u8, Fate> {
         let raw = bid.markup();
         let head = raw.map_or(&b""[..], |raw| &raw.as_bytes()[..raw.len().min(HEAD_BYTES)]);
         let is_escaped = memchr::memmem::find(head, br"\u00").is_some();
@@ -46,7 +46,7 @@ impl CreativeRules<'_> {
             }
         }
         let is_known = passed.count_ones() == 1;
-        if is_known || (passed != 0 && comes_later) { Ok(passed) } else { Err(fate) }
+        if is_known || (passed != 0 && is_fetched) { Ok(passed) } else { Err(fate) }
     }
 
     fn check_as(&self, format: MediaType, bid: &Bid<'_>, markup: Option<&str>) -> Result<(), Fate> {

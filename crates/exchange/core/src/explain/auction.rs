@@ -67,10 +67,7 @@ pub(super) struct ReplayedAuction<'h> {
 
 impl ReplayedAuction<'_> {
     pub(super) fn fate(&self, bid: usize) -> Fate {
-        match self.judgement.bids[bid].verdict {
-            Ok(entry) => self.clearing.fates[entry],
-            Err(fate) => fate,
-        }
+        self.clearing.fate(self.judgement.bids[bid].entry)
     }
 
     pub(super) fn dsp_id(&self, dsp: usize) -> String {

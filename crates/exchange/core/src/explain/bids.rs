@@ -6,7 +6,6 @@ use units::{Cpm, Rounding};
 use super::auction::{BIDS_MAX, ReplayedAuction, shown};
 use super::document::ExplainedBid;
 use crate::answering::sale::seat_name;
-use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::judging::judge::JudgedBid;
 
@@ -28,8 +27,6 @@ impl ReplayedAuction<'_> {
         let text = |text: Option<&str>| text.map(shown);
         let fate = self.fate(index);
         let price = bid.and_then(|bid| bid.price().ok());
-        // Bids that failed an early check have no offer.
-        let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO);
         ExplainedBid {
             number: index + 1,
             dsp: self.dsp_id(self.answers[judged.answer].ask.dsp),
@@ -39,7 +36,7 @@ impl ReplayedAuction<'_> {
             deal: text(bid.and_then(|bid| bid.dealid.as_deref())),
             currency: judged.currency.to_string(),
             price: price.map(|price| price.to_string()),
-            offer: offer.map(|offer| offer.to_string()),
+            offer: discounted_price(judged).map(|price| price.to_string()),
             worth: self.worth(judged).map(|worth| worth.to_string()),
             floor: judged.floor.map(|floor| floor.to_string()),
             fate: fate.label().to_owned(),
@@ -50,9 +47,9 @@ impl ReplayedAuction<'_> {
 
     pub(super) fn worth(&self, judged: &JudgedBid<'_>) -> Option<Cpm> {
         let rates = &self.auction.market.rates;
-        let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO)?;
-        let worth = rates.convert(offer, judged.currency, self.auction.currency, Rounding::Down)?;
-        if let Ok(entry) = judged.verdict {
+        let price = discounted_price(judged)?;
+        let worth = rates.convert(price, judged.currency, self.auction.currency, Rounding::Down)?;
+        if let Ok(entry) = judged.entry {
             let entry = &self.judgement.entries[entry];
             let counts = entry.auction_type == AuctionType::Agreed || entry.price == worth;
             assert!(counts, "a bid counts for what it is worth");
@@ -78,8 +75,9 @@ impl ReplayedAuction<'_> {
             None => format!("bid {} ({dsp})", index + 1),
         }
     }
+}
 
-    pub(super) fn is_in(fate: Fate) -> bool {
-        matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
-    }
+/// None if the bid failed an earlier check.
+fn discounted_price(judged: &JudgedBid<'_>) -> Option<Cpm> {
+    Some(judged.discounted_price).filter(|price| *price > Cpm::ZERO)
 }

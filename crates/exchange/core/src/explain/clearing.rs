@@ -18,7 +18,7 @@ impl ReplayedAuction<'_> {
         // As in pricing: losers were in.
         let fates = self.clearing.fates.iter();
         let fates: Vec<_> =
-            fates.map(|fate| if Self::is_in(*fate) { Fate::Won } else { *fate }).collect();
+            fates.map(|fate| if fate.competed() { Fate::Won } else { *fate }).collect();
         let ranked = ranking(entries, self.auction.imps_len());
         let cleared = ranked.iter().enumerate().map(|(imp, bids)| {
             let leads = leader(entries, bids, &fates);
@@ -48,13 +48,13 @@ impl ReplayedAuction<'_> {
             price: entry.price.to_string(),
             floor: entry.floor.to_string(),
             tie: format!("{:016x}", entry.tie),
-            out: (!Self::is_in(fate)).then(|| fate.label().to_owned()),
+            out: (!fate.competed()).then(|| fate.label().to_owned()),
         }
     }
 
     fn offered(&self, sale: &Sale) -> ExplainedOffer {
         let judged = &self.judgement.bids[sale.bid];
-        let entry = judged.verdict.expect("what is offered has an entry");
+        let entry = judged.entry.expect("what is offered has an entry");
         ExplainedOffer {
             bid: sale.bid + 1,
             price: self.judgement.entries[entry].price.to_string(),
@@ -76,14 +76,15 @@ impl ReplayedAuction<'_> {
             let discount = deal.discount();
             let price = judged.bid.as_ref().and_then(|bid| bid.price().ok());
             if let (true, Some(price)) = (discount.get() > 0, price) {
-                let (own, offer) = (judged.currency, judged.offer);
-                let step = format!("the bid: {price} {own} − discount {discount} = {offer} {own}");
+                let (own, discounted) = (judged.currency, judged.discounted_price);
+                let step =
+                    format!("the bid: {price} {own} − discount {discount} = {discounted} {own}");
                 steps.insert(0, step);
             }
         }
         let (gross, net) = (win.price, sale.net);
         steps.push(format!("the caller is told {gross} − fee {fee} = {net} {currency} net"));
-        let paid = match (judged.currency == currency, sale.paid == judged.offer) {
+        let paid = match (judged.currency == currency, sale.paid == judged.discounted_price) {
             (true, _) => String::new(),
             (false, true) => ", its own bid".to_owned(),
             (false, false) => format!(", {gross} {currency} converted back and rounded up"),

@@ -203,7 +203,7 @@ impl ReplayedAuction<'_> {
     }
 
     fn of_clearing(&self, judged: &JudgedBid<'_>, fate: Fate) -> String {
-        let entry = judged.verdict.expect("a bid that is cleared has an entry");
+        let entry = judged.entry.expect("a bid that is cleared has an entry");
         let entry = &self.judgement.entries[entry];
         if fate == Fate::GroupIncomplete {
             return self.of_group(entry);
@@ -219,7 +219,7 @@ impl ReplayedAuction<'_> {
                 let others = others.filter(|(index, other)| {
                     other.imp == entry.imp
                         && other.rank() != entry.rank()
-                        && Self::is_in(self.clearing.fates[*index])
+                        && self.clearing.fates[*index].competed()
                 });
                 match others.count() {
                     0 => "no other bid for the impression was left".to_owned(),

@@ -93,7 +93,7 @@ impl ReplayedAuction<'_> {
             kind: unsent.kind.label().to_owned(),
             reason: unsent.reason.label().to_owned(),
         });
-        let unmarked = conclusion.unmarked.iter().map(|(dsp, why)| ExplainedUnmarked {
+        let without_beacon = conclusion.without_beacon.iter().map(|(dsp, why)| ExplainedUnmarked {
             dsp: self.dsp_id(*dsp),
             reason: why.label().to_owned(),
         });
@@ -103,7 +103,7 @@ impl ReplayedAuction<'_> {
             later: Vec::new(),
             callers: Vec::new(),
             not_sent: not_sent.collect(),
-            unmarked: unmarked.collect(),
+            unmarked: without_beacon.collect(),
         }
     }
 

@@ -593,10 +593,7 @@ proptest! {
                 prop_assert_eq!(told.response.as_deref(), Some(sold.as_str()));
             }
             for (told, judged) in told.bids.iter().zip(&judgement.bids) {
-                let fate = match judged.verdict {
-                    Ok(entry) => clearing.fates[entry],
-                    Err(fate) => fate,
-                };
+                let fate = clearing.fate(judged.entry);
                 prop_assert_eq!(&told.fate, fate.label());
                 prop_assert_eq!(&told.floor, &judged.floor.map(|floor| floor.to_string()));
             }

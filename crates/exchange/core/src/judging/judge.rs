@@ -8,7 +8,7 @@ use openrtb::{
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Cpm, Currency, Ppm, Rounding};
 
-use crate::asking::eligibility::{BidderCall, seat_is_welcome};
+use crate::asking::eligibility::{BidderCall, check_seat};
 use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::auction::floors::BidShape;
@@ -55,7 +55,7 @@ pub enum ResponseFate {
     TooManyBids = 2,
     /// No bids.
     NoBid = 3,
-    /// Bids, which share the response's fault or are judged one by one.
+    /// Bids. Each has its own fate, which may be a fault of the whole response.
     Bids = 4,
 }
 
@@ -77,7 +77,7 @@ pub struct JudgedBid<'a> {
     /// The currency of the response.
     pub currency: Currency,
     /// The price after the deal's discount, in `currency`.
-    pub offer: Cpm,
+    pub discounted_price: Cpm,
     /// The deal, by position among the auction's.
     pub deal: Option<usize>,
     /// The possible formats, as a set of [`MediaType::bit`]. Empty until checked. Several only if
@@ -86,7 +86,7 @@ pub struct JudgedBid<'a> {
     /// Its floor, in the auction's currency. None if an earlier check failed.
     pub floor: Option<Cpm>,
     /// Its entry, or why it has none.
-    pub verdict: Result<usize, Fate>,
+    pub entry: Result<usize, Fate>,
 }
 
 impl JudgedBid<'_> {
@@ -102,7 +102,7 @@ impl JudgedBid<'_> {
         let deal = self.deal.map(|deal| &auction.deals[deal]);
         Some(BidTerms {
             currency: self.currency,
-            offer: self.offer,
+            discounted_price: self.discounted_price,
             floor: self.floor,
             fee: deal.map_or(imp.fee, |deal| deal.fee),
             discount: deal.map_or(Ppm::ZERO, AuctionDeal::discount),
@@ -138,7 +138,7 @@ impl Judgement<'_> {
 
     /// The bid of `entry`, by position.
     pub fn bid_of(&self, entry: usize) -> usize {
-        let bid = self.bids.iter().position(|bid| bid.verdict == Ok(entry));
+        let bid = self.bids.iter().position(|bid| bid.entry == Ok(entry));
         bid.expect("every entry is a bid's")
     }
 }
@@ -173,15 +173,15 @@ impl<'j, 'm, 'a> Judge<'j, 'm, 'a> {
         Self { auction, answers, judgement }
     }
 
-    /// Runs for [`STEPS_MAX`] steps and finishes the current list or answer. Returns whether any is
-    /// left.
+    /// Sorts one long list or judges one answer at a time, until [`STEPS_MAX`] steps are used.
+    /// Returns whether any is left.
     pub fn proceed(&mut self) -> bool {
         let until = self.auction.steps() + STEPS_MAX;
         while let Some(answer) = self.answers.get(self.judgement.responses.len()) {
             if until <= self.auction.steps() {
                 return true;
             }
-            if self.auction.prepare_lists() {
+            if self.auction.sort_next_list() {
                 continue;
             }
             let index = self.judgement.responses.len();
@@ -264,20 +264,22 @@ fn bids_len<B>(response: &BidResponse<'_, B>) -> usize {
 
 struct ReadResponse<'a> {
     response: BidResponse<'a, Result<Bid<'a>, Fate>>,
+    /// Number of bids beyond [`BIDS_MAX`].
     surplus: usize,
-    cut: Option<usize>,
+    /// The `seatbid` of which only the first bids are kept, by position.
+    split_seatbid: Option<usize>,
 }
 
 fn keep_bids<'a, B>(
     response: BidResponse<'a, B>,
     read: impl Fn(B) -> Result<Bid<'a>, Fate>,
 ) -> ReadResponse<'a> {
-    let (mut room, mut surplus, mut cut) = (BIDS_MAX, 0, None);
+    let (mut room, mut surplus, mut split_seatbid) = (BIDS_MAX, 0, None);
     let convert = |(index, seatbid): (usize, SeatBid<'a, B>)| {
         let kept = room.min(seatbid.bid.len());
         if kept < seatbid.bid.len() {
             surplus += seatbid.bid.len() - kept;
-            cut = cut.or((kept > 0).then_some(index));
+            split_seatbid = split_seatbid.or((kept > 0).then_some(index));
         }
         room -= kept;
         let bid = seatbid.bid.into_iter().take(kept).map(&read).collect();
@@ -292,7 +294,7 @@ fn keep_bids<'a, B>(
         cur: response.cur,
         nbr: response.nbr,
     };
-    ReadResponse { response, surplus, cut }
+    ReadResponse { response, surplus, split_seatbid }
 }
 
 struct AnsweringDsp<'j, 'a, 'm> {
@@ -304,7 +306,7 @@ struct AnsweringDsp<'j, 'a, 'm> {
 
 impl<'a> AnsweringDsp<'_, 'a, '_> {
     fn judge(&mut self, read: ReadResponse<'a>) {
-        let ReadResponse { response, cut, .. } = read;
+        let ReadResponse { response, split_seatbid, .. } = read;
         let (currency, common) = self.check_response(&response);
         self.judgement.bidids[self.answer] = response.bidid;
         let first = self.judgement.bids.len();
@@ -319,11 +321,11 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
                     seat: seat.ok(),
                     bid: None,
                     currency,
-                    offer: Cpm::ZERO,
+                    discounted_price: Cpm::ZERO,
                     deal: None,
                     formats: 0,
                     floor: None,
-                    verdict: Err(Fate::Malformed),
+                    entry: Err(Fate::Malformed),
                 };
                 let entry = match (common, bid) {
                     (Ok(()), bid) => {
@@ -335,14 +337,14 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
                         Err(fate)
                     }
                 };
-                judged.verdict = entry.map(|entry| {
+                judged.entry = entry.map(|entry| {
                     self.judgement.entries.push(entry);
                     self.judgement.entries.len() - 1
                 });
                 self.judgement.bids.push(judged);
             }
             if seatbid.group == Some(1) {
-                self.group(first_of_seat, cut != Some(seatbid_index));
+                self.group(first_of_seat, split_seatbid != Some(seatbid_index));
             }
         }
     }
@@ -398,24 +400,26 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         }
         let seat = seat?;
         let seat_id = &self.auction.market.dsps[seat.dsp].seats[seat.seat];
-        seat_is_welcome(self.auction, seat_id)?;
+        check_seat(self.auction, seat_id)?;
         let imp = &self.auction.imps[imp_index];
         let deal = self.deal(imp, bid, seat_id)?;
         judged.deal = deal;
         let deal = deal.map(|deal| &self.auction.deals[deal]);
-        let comes_later = fetches_markup(self.auction, bid);
+        let is_fetched = fetches_markup(self.auction, bid);
         let (request, lists) = (self.auction.request, &self.auction.lists);
         let rules = CreativeRules { request, lists, imp: imp.imp };
-        let formats = rules.check(bid, comes_later)?;
+        let formats = rules.check(bid, is_fetched)?;
         judged.formats = formats;
-        judged.offer = deal.map_or(price, |deal| deal.discount().taken_from(price));
-        let worth = self.worth(judged.offer, judged.currency).ok_or(Fate::BelowDealFloor)?;
+        judged.discounted_price = deal.map_or(price, |deal| deal.discount().taken_from(price));
+        let value = self
+            .in_auction_currency(judged.discounted_price, judged.currency)
+            .ok_or(Fate::BelowDealFloor)?;
         // The format is not known yet: use the highest floor.
         let floors =
             MediaType::members(formats).map(|format| floor_of(imp, deal, &shape(imp, bid, format)));
         let floor = floors.max().expect("a bid that passed is of a format");
         judged.floor = Some(floor);
-        let price = checked_price(deal, floor, worth)?;
+        let price = checked_price(deal, floor, value)?;
         let ids = BidIds {
             dsp: &self.auction.market.dsps[seat.dsp].id,
             seat: seat_id.as_ref(),
@@ -445,7 +449,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
             BidError::NoPrice => Fate::NoPrice,
             BidError::BadPrice => Fate::BadPrice,
         })?;
-        if self.worth(price, currency).is_none() {
+        if self.in_auction_currency(price, currency).is_none() {
             return Err(Fate::BadPrice);
         }
         if !bid.has_markup() {
@@ -487,12 +491,10 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         Ok(Some(index))
     }
 
-    /// `offer` in the auction's currency. None if that is zero or too high for a price.
-    fn worth(&self, offer: Cpm, currency: Currency) -> Option<Cpm> {
-        let rates = &self.auction.market.rates;
-        rates
-            .convert(offer, currency, self.auction.currency, Rounding::Down)
-            .filter(|worth| *worth > Cpm::ZERO)
+    /// `price` in the auction's currency. None if that is zero or too high for a price.
+    fn in_auction_currency(&self, price: Cpm, currency: Currency) -> Option<Cpm> {
+        let (rates, to) = (&self.auction.market.rates, self.auction.currency);
+        rates.convert(price, currency, to, Rounding::Down).filter(|value| *value > Cpm::ZERO)
     }
 
     /// Groups the bids since `first_of_seat`: all must win, including those that failed a check. If
@@ -513,7 +515,7 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         let index = self.judgement.groups.len();
         let mut tie = 0;
         for judged in bids {
-            let Ok(entry) = judged.verdict else { continue };
+            let Ok(entry) = judged.entry else { continue };
             let entry = &mut self.judgement.entries[entry];
             entry.group = Some(index);
             // Any order that bidders cannot choose and arrival does not change.
@@ -527,13 +529,13 @@ fn floor_of(imp: &ImpTerms<'_>, deal: Option<&AuctionDeal<'_>>, shape: &BidShape
     deal.map_or_else(|| imp.open_floor(shape), |deal| imp.deal_floor(deal, shape))
 }
 
-fn checked_price(deal: Option<&AuctionDeal<'_>>, floor: Cpm, worth: Cpm) -> Result<Cpm, Fate> {
-    if !reaches(worth, floor) {
+fn checked_price(deal: Option<&AuctionDeal<'_>>, floor: Cpm, value: Cpm) -> Result<Cpm, Fate> {
+    if !reaches(value, floor) {
         return Err(if deal.is_some() { Fate::BelowDealFloor } else { Fate::BelowFloor });
     }
     Ok(match deal.map(|deal| deal.auction_type) {
         Some(AuctionType::Agreed) => floor,
-        _ => worth,
+        _ => value,
     })
 }
 

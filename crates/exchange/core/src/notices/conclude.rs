@@ -22,7 +22,7 @@ use crate::creatives::win_notice::served_on_win;
 use crate::judging::judge::{DspAnswer, Judgement};
 use crate::market::NoticeMode;
 use crate::market::lifetimes::Lifetimes;
-use crate::notices::markup::unmarked::Unmarked;
+use crate::notices::markup::no_beacon::NoBeacon;
 
 /// Query of notices that the caller fires, for the record. Only a loss code reaches the DSP.
 const UPSTREAM_QUERY: &str = "?p=${AUCTION_PRICE}&c=${AUCTION_CURRENCY}&l=${AUCTION_LOSS}\
@@ -92,10 +92,10 @@ pub struct Conclusion {
     pub response: Option<String>,
     /// Notices to send after the response.
     pub immediate: Vec<PlannedNotice>,
-    /// Notices of bids that are not sent.
+    /// Notices that are not sent, each with the reason.
     pub unsent: Vec<UnsentNotice>,
     /// Returned ads without a beacon, by position of the DSP. Only those in `billed` are billed.
-    pub unmarked: Vec<(usize, Unmarked)>,
+    pub without_beacon: Vec<(usize, NoBeacon)>,
     /// Bids, by position in the judgement, whose billing beacon settles their reservation. Settle
     /// or release all other reservations now.
     pub billable: Vec<usize>,
@@ -157,7 +157,7 @@ pub fn conclude(
         planner.conclusion.response = Some(text);
     }
     if !auction.request.is_test() {
-        planner.notify_losers();
+        planner.plan_loss_notices();
     }
     planner.conclusion
 }
@@ -171,23 +171,20 @@ struct NoticePlanner<'p, 'a> {
 }
 
 impl<'p> NoticePlanner<'p, '_> {
-    fn notify_losers(&mut self) {
+    fn plan_loss_notices(&mut self) {
         let ClearedAuction { judgement, clearing, .. } = *self.cleared;
         for (index, judged) in judgement.bids.iter().enumerate() {
-            let fate = match judged.verdict {
-                Ok(entry) => clearing.fates[entry],
-                Err(fate) => fate,
-            };
+            let fate = clearing.fate(judged.entry);
             let raw = judged.bid.as_ref().and_then(|bid| bid.notice_url(NoticeKind::Loss));
             let Some(raw) = raw.filter(|_| !matches!(fate, Fate::Won | Fate::Offered)) else {
                 continue;
             };
             let values = values::of_loser(self.auction, judgement, index, fate, clearing);
-            self.send(index, NoticeKind::Loss, raw, &values);
+            self.plan_notice(index, NoticeKind::Loss, raw, &values);
         }
     }
 
-    fn send(&mut self, bid: usize, kind: NoticeKind, raw: &str, values: &MacroValues<'_>) {
+    fn plan_notice(&mut self, bid: usize, kind: NoticeKind, raw: &str, values: &MacroValues<'_>) {
         let dsp = self.dsp(bid);
         match checked_url(&self.auction.market.dsps[dsp], raw, values) {
             Ok(url) => self.conclusion.immediate.push(PlannedNotice { dsp, kind, url }),
@@ -236,7 +233,7 @@ impl<'p> NoticePlanner<'p, '_> {
     fn fetched(&self, sale: &Sale) -> Option<&'p str> {
         let ClearedAuction { judgement, clearing, .. } = *self.cleared;
         let win = clearing.wins[sale.imp].filter(|_| sale.fate == Fate::Won)?;
-        assert!(judgement.bids[sale.bid].verdict == Ok(win.entry), "the sale is of this clearing");
+        assert!(judgement.bids[sale.bid].entry == Ok(win.entry), "the sale is of this clearing");
         let is_it = |ad: &&FetchedMarkup| (ad.entry, ad.price) == (win.entry, win.price);
         self.sealing.fetched.iter().find(is_it).map(|ad| &*ad.markup)
     }
@@ -256,51 +253,51 @@ impl<'p> NoticePlanner<'p, '_> {
         let inline = inline.filter(|_| bid.markup().is_some());
         let win_notice = bid.notice_url(NoticeKind::Win).filter(|_| fetched.is_none());
         if let Some(raw) = win_notice {
-            self.send(sale.bid, NoticeKind::Win, raw, values);
+            self.plan_notice(sale.bid, NoticeKind::Win, raw, values);
         }
         let dsp = self.dsp(sale.bid);
         let markup = match (fetched.filter(|markup| !markup.is_empty()), inline) {
             (Some(markup), _) => RawMarkup::Fetched(markup),
             (None, Some(raw)) => RawMarkup::Inline(raw),
             (None, None) => {
-                self.conclusion.unmarked.push((dsp, Unmarked::Absent));
+                self.conclusion.without_beacon.push((dsp, NoBeacon::Absent));
                 return;
             }
         };
-        let format = judged.format(fetched).ok_or(Unmarked::Unreadable);
+        let format = judged.format(fetched).ok_or(NoBeacon::Unreadable);
         if self.auction.imps[sale.imp].imp.secure == Some(1) && !self.sealing.base.is_tls() {
             // An ad that cannot carry even an HTTPS beacon is not billed.
             let base = self.sealing.base.as_str();
-            let why = match format.and_then(|format| markup.marked(format, base, values)) {
-                Ok(_) => Unmarked::Insecure,
+            let why = match format.and_then(|format| markup.with_beacon(format, base, values)) {
+                Ok(_) => NoBeacon::Insecure,
                 Err(why) => why,
             };
-            self.conclusion.unmarked.push((dsp, why));
-            if why == Unmarked::Insecure {
-                self.bill(sale);
+            self.conclusion.without_beacon.push((dsp, why));
+            if why == NoBeacon::Insecure {
+                self.plan_billing(sale);
             }
             out.push_str(",\"adm\":");
-            return markup.write_unmarked(out, values);
+            return markup.write_without_beacon(out, values);
         }
-        let marked = format.and_then(|format| {
-            let beacon = self.sealed(sale, NoticeKind::Billing).ok_or(Unmarked::Unsealed)?;
-            markup.marked(format, &beacon, values)
+        let with_beacon = format.and_then(|format| {
+            let beacon = self.sealed(sale, NoticeKind::Billing).ok_or(NoBeacon::Unsealed)?;
+            markup.with_beacon(format, &beacon, values)
         });
         out.push_str(",\"adm\":");
-        match marked {
-            Ok(marked) => {
-                out.push_str(&marked);
-                self.is_billable(sale);
+        match with_beacon {
+            Ok(with_beacon) => {
+                out.push_str(&with_beacon);
+                self.mark_billable(sale);
             }
             Err(why) => {
-                self.conclusion.unmarked.push((dsp, why));
-                markup.write_unmarked(out, values);
+                self.conclusion.without_beacon.push((dsp, why));
+                markup.write_without_beacon(out, values);
             }
         }
     }
 
     /// Bills the sale with the response, because no beacon will report the impression.
-    fn bill(&mut self, sale: &Sale) {
+    fn plan_billing(&mut self, sale: &Sale) {
         let (dsp, kind) = (self.dsp(sale.bid), NoticeKind::Billing);
         let bid = self.cleared.judgement.bids[sale.bid].bid.as_ref();
         let raw = bid.and_then(|bid| bid.notice_url(kind));
@@ -330,13 +327,13 @@ impl<'p> NoticePlanner<'p, '_> {
             if let Some(url) = self.sealed(sale, kind) {
                 out.extend([",\"", key, "\":\"", &url, UPSTREAM_QUERY, "\""]);
                 if kind == NoticeKind::Billing {
-                    self.is_billable(sale);
+                    self.mark_billable(sale);
                 }
             }
         }
     }
 
-    fn is_billable(&mut self, sale: &Sale) {
+    fn mark_billable(&mut self, sale: &Sale) {
         if self.reserved(sale).is_some() {
             self.conclusion.billable.push(sale.bid);
         }
@@ -419,25 +416,25 @@ enum RawMarkup<'m> {
 }
 
 impl RawMarkup<'_> {
-    fn marked(
+    fn with_beacon(
         self,
         format: MediaType,
         beacon: &str,
         values: &MacroValues<'_>,
-    ) -> Result<String, Unmarked> {
+    ) -> Result<String, NoBeacon> {
         let text = match self {
             // Native markup is a JSON object, not a string.
             Self::Inline(raw) if raw.starts_with('{') && format == MediaType::Native => {
                 return add_beacon(format, &values.substitute(raw), beacon);
             }
-            Self::Inline(raw) => string(raw).ok_or(Unmarked::Unreadable)?,
+            Self::Inline(raw) => string(raw).ok_or(NoBeacon::Unreadable)?,
             Self::Fetched(text) => Cow::Borrowed(text),
         };
-        let marked = add_beacon(format, &values.substitute(&text), beacon)?;
-        Ok(["\"", &escaped(&marked), "\""].concat())
+        let with_beacon = add_beacon(format, &values.substitute(&text), beacon)?;
+        Ok(["\"", &escaped(&with_beacon), "\""].concat())
     }
 
-    fn write_unmarked(self, out: &mut String, values: &MacroValues<'_>) {
+    fn write_without_beacon(self, out: &mut String, values: &MacroValues<'_>) {
         match self {
             Self::Inline(raw) => values.substitute_into(raw, out),
             Self::Fetched(text) => {

@@ -3,12 +3,12 @@
 //! players tolerate. Knows no kinds of beacons.
 
 mod html;
-pub(crate) mod unmarked;
+pub(crate) mod no_beacon;
 mod vast;
 
 use openrtb::codes::MediaType;
 
-use unmarked::Unmarked;
+use no_beacon::NoBeacon;
 
 /// `markup` with `beacon` called when the ad is shown. `beacon` is a URL of letters, digits and
 /// `-._~:/`, which need no escape. Adds at most [`vast::ADS_MAX`] beacons and some tags.
@@ -16,14 +16,14 @@ pub(crate) fn add_beacon(
     format: MediaType,
     markup: &str,
     beacon: &str,
-) -> Result<String, Unmarked> {
+) -> Result<String, NoBeacon> {
     if markup.trim_ascii().is_empty() {
-        return Err(Unmarked::Empty);
+        return Err(NoBeacon::Empty);
     }
     match format {
         MediaType::Banner => Ok(html::add_pixel(markup, beacon)),
         MediaType::Video | MediaType::Audio => vast::add_impression(markup, beacon),
-        MediaType::Native => openrtb::add_tracker(markup, beacon).ok_or(Unmarked::NotNative),
+        MediaType::Native => openrtb::add_tracker(markup, beacon).ok_or(NoBeacon::NotNative),
     }
 }
 

@@ -22,7 +22,7 @@ pub struct AuctionRecord<'b> {
     /// When the request's head arrived, in microseconds of Unix time.
     pub arrival_unix_us: u64,
     /// When its phases ended.
-    pub moments: Timings,
+    pub timings: Timings,
     /// The publisher.
     pub publisher: Option<&'b str>,
     /// Whether it was a test.

@@ -73,7 +73,7 @@ impl AuctionRecord<'_> {
         }
         let class = self.class(own);
         let others = self.bids.iter().enumerate().filter(|(at, other)| {
-            *at != bid && other.imp == Some(imp) && is_open(other.fate) && !is_own(*at)
+            *at != bid && other.imp == Some(imp) && other.fate.competed() && !is_own(*at)
         });
         let mut rivals: Vec<_> = others.filter_map(|(_, other)| self.rival(other)).collect();
         rivals.sort_unstable();
@@ -120,8 +120,4 @@ struct RivalBid {
 
 fn seat(bid: &BidRecord<'_>) -> Option<Seat> {
     bid.seat.map(|seat| Seat { dsp: bid.dsp, seat })
-}
-
-const fn is_open(fate: Fate) -> bool {
-    matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
 }

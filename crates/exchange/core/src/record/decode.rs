@@ -7,7 +7,7 @@ use openrtb::{DEALS_MAX, IMPS_MAX};
 use super::auction::{AuctionRecord, CallRecord};
 use super::codes::SchemaCode;
 use super::elements::{
-    answer, bid, call, deal, group, imp, moments, not_asked, refusal, sale, terms,
+    answer, bid, call, deal, group, imp, not_asked, refusal, sale, terms, timings,
 };
 use super::encode::all;
 use super::limits::BIDS_MAX;
@@ -92,8 +92,8 @@ impl<'b> AuctionRecord<'b> {
             caller_id: reader.take(number::CALLER_ID, Bytes::text)?.unwrap_or(""),
             generation: reader.take(number::GENERATION, Varint::uint)?.unwrap_or(0),
             arrival_unix_us: reader.take(number::ARRIVAL_UNIX_US, Varint::uint)?.unwrap_or(0),
-            moments: reader
-                .take(number::MOMENTS, |field: Bytes<'b>| moments(field.message()?))?
+            timings: reader
+                .take(number::MOMENTS, |field: Bytes<'b>| timings(field.message()?))?
                 .unwrap_or_default(),
             publisher: reader.take(number::PUBLISHER, Bytes::text)?,
             is_test: reader.take(number::IS_TEST, Varint::flag)?.unwrap_or(false),

@@ -17,9 +17,9 @@ use crate::asking::not_asked::NotAsked;
 use crate::auction::fate::Fate;
 use crate::judging::judge::ResponseFate;
 
-pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Timings, MalformedRecord> {
+pub(super) fn timings<'b>(mut message: impl MessageFields<'b>) -> Result<Timings, MalformedRecord> {
     use fields::moments as number;
-    let moments = Timings {
+    let timings = Timings {
         parsed: message.take(number::PARSED_US, duration)?,
         asked: message.take(number::ASKED_US, duration)?,
         closed: message.take(number::CLOSED_US, duration)?,
@@ -28,7 +28,7 @@ pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Timings
         left_us: message.take(number::LEFT_US, Varint::sint)?.unwrap_or(0),
     };
     message.finish()?;
-    Ok(moments)
+    Ok(timings)
 }
 
 pub(super) fn terms<'b>(

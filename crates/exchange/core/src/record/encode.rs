@@ -35,7 +35,7 @@ pub struct AuctionContext<'p> {
     /// Arrival of the request's head, in microseconds of Unix time.
     pub arrival_unix_us: u64,
     /// When its phases ended.
-    pub moments: Timings,
+    pub timings: Timings,
     /// How it ended.
     pub ending: AuctionEnding,
     /// Why nothing was sold. None if something was.
@@ -45,7 +45,7 @@ pub struct AuctionContext<'p> {
     /// None if no answers were judged.
     pub judged: Option<JudgedAuction<'p>>,
     /// The bodies to record.
-    pub full: RecordedBodies<'p>,
+    pub bodies: RecordedBodies<'p>,
 }
 
 /// When each phase of an auction ended, since its arrival. None for phases it did not reach.
@@ -117,14 +117,14 @@ units::labelled!(RecordedExtent);
 ///
 /// Returns how much was recorded. None, with nothing written, if not even the calls fit.
 pub fn encode(
-    proceedings: &AuctionContext<'_>,
+    context: &AuctionContext<'_>,
     not_asked: impl IntoIterator<Item = (usize, NotAsked)>,
     calls: impl IntoIterator<Item = RecordedCall>,
     out: &mut Vec<u8>,
 ) -> Option<RecordedExtent> {
     let mut record = MessageWriter::new(out);
-    write_head(&mut record, proceedings);
-    if let Some(auction) = proceedings.auction {
+    write_head(&mut record, context);
+    if let Some(auction) = context.auction {
         write_auction(&mut record, auction);
     }
     for (dsp, reason) in not_asked {
@@ -133,48 +133,48 @@ pub fn encode(
             out.uint(fields::not_asked::REASON, reason.number());
         });
     }
-    let mut judged = RecordedAnswers::new(proceedings.judged.as_ref());
+    let mut judged = RecordedAnswers::new(context.judged.as_ref());
     for call in calls {
-        let imps = proceedings.auction.map_or(0, Auction::imps_len);
+        let imps = context.auction.map_or(0, Auction::imps_len);
         record.message(fields::auction::CALLS, |out| write_call(out, &call, imps, &mut judged));
     }
     let mut kept = RecordedExtent::Whole;
-    if let (Some(auction), Some(judged)) = (proceedings.auction, &proceedings.judged) {
+    if let (Some(auction), Some(judged)) = (context.auction, &context.judged) {
         kept = RecordedBids { auction, judged }.write(&mut record);
     }
     if record.len() + MARGIN > RECORD_BYTES_MAX {
         record.truncate(0);
         return None;
     }
-    kept = kept.max(write_bodies(&mut record, proceedings));
+    kept = kept.max(write_bodies(&mut record, context));
     record.finish();
     Some(kept)
 }
 
-fn write_head(record: &mut MessageWriter<'_>, proceedings: &AuctionContext<'_>) {
+fn write_head(record: &mut MessageWriter<'_>, context: &AuctionContext<'_>) {
     use fields::auction as field;
-    let request = proceedings.request;
+    let request = context.request;
     record.uint(field::VERSION, VERSION.into());
-    record.text(field::ID, cut(proceedings.id));
+    record.text(field::ID, cut(context.id));
     record.text(field::CALLER_ID, request.id.as_ref().map_or("", |id| cut(id)));
-    record.uint(field::GENERATION, proceedings.generation);
-    record.uint(field::ARRIVAL_UNIX_US, proceedings.arrival_unix_us);
-    record.message(field::MOMENTS, |out| write_moments(out, &proceedings.moments));
+    record.uint(field::GENERATION, context.generation);
+    record.uint(field::ARRIVAL_UNIX_US, context.arrival_unix_us);
+    record.message(field::MOMENTS, |out| write_timings(out, &context.timings));
     record.present_text(field::PUBLISHER, request.publisher_id().map(cut));
     record.flag(field::IS_TEST, request.is_test());
     record.present_uint(field::TMAX_MS, request.tmax.as_ref().map(|tmax| u64::from(**tmax)));
-    record.uint(field::ENDING, proceedings.ending.number());
-    record.present_uint(field::NBR, proceedings.no_bid.map(|reason| reason.code().into()));
+    record.uint(field::ENDING, context.ending.number());
+    record.present_uint(field::NBR, context.no_bid.map(|reason| reason.code().into()));
 }
 
-fn write_moments(out: &mut MessageWriter<'_>, moments: &Timings) {
+fn write_timings(out: &mut MessageWriter<'_>, timings: &Timings) {
     use fields::moments as field;
-    out.present_uint(field::PARSED_US, moments.parsed.map(micros));
-    out.present_uint(field::ASKED_US, moments.asked.map(micros));
-    out.present_uint(field::CLOSED_US, moments.closed.map(micros));
-    out.present_uint(field::CLEARED_US, moments.cleared.map(micros));
-    out.present_uint(field::ANSWERED_US, moments.answered.map(micros));
-    out.sint(field::LEFT_US, moments.left_us);
+    out.present_uint(field::PARSED_US, timings.parsed.map(micros));
+    out.present_uint(field::ASKED_US, timings.asked.map(micros));
+    out.present_uint(field::CLOSED_US, timings.closed.map(micros));
+    out.present_uint(field::CLEARED_US, timings.cleared.map(micros));
+    out.present_uint(field::ANSWERED_US, timings.answered.map(micros));
+    out.sint(field::LEFT_US, timings.left_us);
 }
 
 fn write_auction(record: &mut MessageWriter<'_>, auction: &Auction<'_>) {
@@ -354,7 +354,7 @@ impl RecordedBids<'_> {
         let ClearedAuction { answers, judgement, clearing, .. } = self.judged.cleared;
         let judged = &judgement.bids[index];
         let bid = judged.bid.as_ref();
-        let entry = judged.verdict.map(|entry| (&judgement.entries[entry], clearing.fates[entry]));
+        let entry = judged.entry.map(|entry| (&judgement.entries[entry], clearing.fates[entry]));
         let price = bid.and_then(|bid| bid.price().ok());
         out.position(field::DSP, answers[judged.answer].ask.dsp);
         out.present_position(field::SEAT, judged.seat.map(|seat| seat.seat));
@@ -399,19 +399,16 @@ impl RecordedBids<'_> {
 
     fn clearing_price(self, sale: &Sale) -> Cpm {
         let ClearedAuction { judgement, clearing, .. } = self.judged.cleared;
-        let entry = judgement.bids[sale.bid].verdict.expect("what is sold took part");
-        let wins = clearing.wins.iter().flatten().chain(&clearing.offered);
+        let entry = judgement.bids[sale.bid].entry.expect("what is sold took part");
+        let wins = clearing.wins.iter().flatten().chain(&clearing.also_returned);
         let mut of_entry = wins.filter(|win| win.entry == entry);
         of_entry.next().expect("a sale is of a win").price
     }
 }
 
-fn write_bodies(
-    record: &mut MessageWriter<'_>,
-    proceedings: &AuctionContext<'_>,
-) -> RecordedExtent {
-    let RecordedBodies { request, answers } = proceedings.full;
-    let answers = proceedings.judged.as_ref().filter(|_| answers);
+fn write_bodies(record: &mut MessageWriter<'_>, context: &AuctionContext<'_>) -> RecordedExtent {
+    let RecordedBodies { request, answers } = context.bodies;
+    let answers = context.judged.as_ref().filter(|_| answers);
     let answers = answers.map_or(&[][..], |judged| judged.cleared.answers);
     let bodies = request.into_iter().chain(answers.iter().map(|answer| answer.body));
     let len: usize = bodies.map(|body| body.len() + MARGIN).sum();

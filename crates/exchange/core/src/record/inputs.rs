@@ -39,7 +39,7 @@ pub struct ClearingInputs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BidInputs {
     /// Its entry, or why it has none.
-    pub verdict: Result<ClearingEntry, Fate>,
+    pub entry: Result<ClearingEntry, Fate>,
     /// The terms of its price. None if it is for no impression.
     pub terms: Option<BidTerms>,
     /// Whether its win notice, which serves its ad, must not be called.
@@ -158,7 +158,7 @@ pub enum InvalidInputs {
         /// The refusal, by position.
         refusal: usize,
     },
-    /// A bid's cost does not convert to its currency, or exceeds its offer.
+    /// A bid's cost does not convert to its currency, or exceeds its price.
     #[error("the price of bid {bid} cannot be told in its currency")]
     Price {
         /// The bid, by position.
@@ -175,7 +175,7 @@ impl ClearingInputs {
         refusals: Vec<BudgetRefusal>,
     ) -> Self {
         let bids = judgement.bids.iter().enumerate().map(|(index, judged)| BidInputs {
-            verdict: judged.verdict.map(|entry| judgement.entries[entry]),
+            entry: judged.entry.map(|entry| judgement.entries[entry]),
             terms: judged.terms(auction),
             is_out_of_reach: is_out_of_reach(auction, judgement, index),
         });
@@ -203,7 +203,7 @@ impl ClearingInputs {
         let (mut bids, mut entries) =
             (Vec::with_capacity(self.bids.len()), Vec::with_capacity(self.bids.len()));
         for (bid, facts) in self.bids.iter().enumerate() {
-            if let Ok(entry) = facts.verdict {
+            if let Ok(entry) = facts.entry {
                 bids.push(bid);
                 entries.push(entry);
             }
@@ -224,7 +224,7 @@ impl ClearingInputs {
             let (bid, fate) = (bids[win.entry], clearing.fates[win.entry]);
             let terms = self.bids[bid].terms.ok_or(InvalidInputs::Terms { bid })?;
             let prices = terms.prices(currencies, &entries, &clearing, win);
-            let prices = prices.filter(|prices| prices.paid <= terms.offer);
+            let prices = prices.filter(|prices| prices.paid <= terms.discounted_price);
             let SalePrices { net, paid, min_to_win, revenue } =
                 prices.ok_or(InvalidInputs::Price { bid })?;
             Ok(Sale { bid, imp: entries[win.entry].imp, fate, net, paid, min_to_win, revenue })
@@ -232,7 +232,7 @@ impl ClearingInputs {
         let returned = clearing.returned(&entries);
         let sales: Result<_, _> = returned.iter().map(sale).collect();
         let mut cleared = clearing.fates.iter().copied();
-        let fate = |bid: &BidInputs| match bid.verdict {
+        let fate = |bid: &BidInputs| match bid.entry {
             Ok(_) => cleared.next().expect("each entry has a fate"),
             Err(fate) => fate,
         };
@@ -251,7 +251,7 @@ impl ClearingInputs {
             }
         }
         for (bid, facts) in self.bids.iter().enumerate() {
-            let Ok(entry) = facts.verdict else { continue };
+            let Ok(entry) = facts.entry else { continue };
             if imps <= entry.imp {
                 return Err(InvalidInputs::Imp { bid, imp: entry.imp, imps });
             }
@@ -275,7 +275,7 @@ pub(super) fn is_out_of_reach(
     judgement: &Judgement<'_>,
     bid: usize,
 ) -> bool {
-    judgement.bids[bid].verdict.is_ok()
+    judgement.bids[bid].entry.is_ok()
         && returns_others(auction)
         && markup_is_out_of_reach(auction, judgement, bid)
 }

@@ -164,7 +164,7 @@ impl ReplayComparison<'_, '_> {
         let mut next = 0;
         for bid in &bids {
             entries.push(next);
-            let Ok(entry) = bid.verdict else { continue };
+            let Ok(entry) = bid.entry else { continue };
             next += 1;
             if let Some(group) = entry.group {
                 groups[group].tie ^= entry.tie;
@@ -196,12 +196,16 @@ impl ReplayComparison<'_, '_> {
         let deal = bid.deal.map(|deal| &record.deals[deal]);
         let is_below = matches!(bid.fate, Fate::BelowFloor | Fate::BelowDealFloor);
         let came_to_price = bid.worth.is_some() || is_below;
-        let (mut offer, mut verdict) = (Cpm::ZERO, Err(bid.fate));
+        let (mut discounted_price, mut entry) = (Cpm::ZERO, Err(bid.fate));
         if came_to_price {
             let discount = deal.map_or(Ppm::ZERO, |deal| deal.discount);
-            offer = bid.price.map_or(Cpm::ZERO, |price| discount.taken_from(price));
-            let worth =
-                generation.rates.convert(offer, bid.currency, self.terms.currency, Rounding::Down);
+            discounted_price = bid.price.map_or(Cpm::ZERO, |price| discount.taken_from(price));
+            let worth = generation.rates.convert(
+                discounted_price,
+                bid.currency,
+                self.terms.currency,
+                Rounding::Down,
+            );
             let counts = counts_for(bid, deal, worth.filter(|worth| *worth > Cpm::ZERO));
             self.expect(
                 ChangedValue::Bid(at),
@@ -211,13 +215,13 @@ impl ReplayComparison<'_, '_> {
             );
             self.check_floor(at, deal);
             self.check_bidder(at);
-            verdict = match (counts, bid.imp, bid.seat) {
+            entry = match (counts, bid.imp, bid.seat) {
                 (Ok(price), Some(imp), Some(seat)) => Ok(self.entry(bid, imp, seat, price)),
                 (counts, ..) => Err(counts.err().unwrap_or(bid.fate)),
             };
         }
-        let terms = bid.imp.map(|imp| self.terms_of(bid, &record.imps[imp], offer));
-        BidInputs { verdict, terms, is_out_of_reach: bid.is_out_of_reach }
+        let terms = bid.imp.map(|imp| self.terms_of(bid, &record.imps[imp], discounted_price));
+        BidInputs { entry, terms, is_out_of_reach: bid.is_out_of_reach }
     }
 
     fn entry(&self, bid: &BidRecord<'_>, imp: usize, seat: usize, price: Cpm) -> ClearingEntry {
@@ -236,11 +240,16 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    fn terms_of(&self, bid: &BidRecord<'_>, imp: &ImpRecord<'_>, offer: Cpm) -> BidTerms {
+    fn terms_of(
+        &self,
+        bid: &BidRecord<'_>,
+        imp: &ImpRecord<'_>,
+        discounted_price: Cpm,
+    ) -> BidTerms {
         let deal = bid.deal.map(|deal| &self.record.deals[deal]);
         BidTerms {
             currency: bid.currency,
-            offer,
+            discounted_price,
             floor: bid.floor,
             fee: deal.map_or(imp.fee, |deal| deal.fee),
             discount: deal.map_or(Ppm::ZERO, |deal| deal.discount),

@@ -254,12 +254,12 @@ fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
         clearing: &clearing,
         sales: &sales,
     };
-    let mut proceedings = AuctionContext {
+    let mut context = AuctionContext {
         id: AUCTION_ID,
         request: &request,
         generation: GENERATION,
         arrival_unix_us: 1_780_000_000_123_456,
-        moments: Timings {
+        timings: Timings {
             parsed: Some(Duration::from_micros(80)),
             asked: Some(Duration::from_micros(300)),
             closed: Some(Duration::from_micros(42_000)),
@@ -271,23 +271,20 @@ fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
         no_bid: sales.is_empty().then_some(NoBidReason::Unknown),
         auction: Some(&auction),
         judged: Some(JudgedAuction { cleared, refusals: refusals.refused() }),
-        full: RecordedBodies::default(),
+        bodies: RecordedBodies::default(),
     };
-    change(&mut proceedings);
+    change(&mut context);
     let mut record = b"another".to_vec();
     let asked = calls.iter().copied();
-    let kept = encode(&proceedings, not_asked.iter().copied(), asked, &mut record);
+    let kept = encode(&context, not_asked.iter().copied(), asked, &mut record);
     let record = record.split_off(b"another".len());
     let price_of = |sale: &crate::answering::sale::Sale| {
-        let entry = judgement.bids[sale.bid].verdict.expect("it took part");
-        let mut wins = clearing.wins.iter().flatten().chain(&clearing.offered);
+        let entry = judgement.bids[sale.bid].entry.expect("it took part");
+        let mut wins = clearing.wins.iter().flatten().chain(&clearing.also_returned);
         wins.find(|win| win.entry == entry).expect("it was sold").price
     };
     let prices = sales.iter().map(price_of).collect();
-    let fate = |verdict: Result<usize, Fate>| {
-        verdict.map_or_else(|fate| fate, |entry| clearing.fates[entry])
-    };
-    let fates = judgement.bids.iter().map(|bid| fate(bid.verdict)).collect();
+    let fates = judgement.bids.iter().map(|bid| clearing.fate(bid.entry)).collect();
     Held {
         facts: ClearingInputs::of(&auction, &judgement, refusals.refused().to_vec()),
         result: RecomputedClearing { fates, sales: sales.clone(), prices },

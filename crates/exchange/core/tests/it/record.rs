@@ -115,7 +115,7 @@ fn outcome(dsp: usize) -> CallOutcome {
     }
 }
 
-fn moments() -> Timings {
+fn timings() -> Timings {
     let at = |us| Some(Duration::from_micros(us));
     Timings {
         parsed: at(61),
@@ -170,22 +170,21 @@ fn a_typical_record_is_short_and_allocates_nothing() {
             clearing: &clearing,
             sales: &sales,
         };
-        let proceedings = AuctionContext {
+        let context = AuctionContext {
             id: ID,
             request: &request,
             generation: 1234,
             arrival_unix_us: 1_780_000_000_123_456,
-            moments: moments(),
+            timings: timings(),
             ending: AuctionEnding::Filled,
             no_bid: None,
             auction: Some(&auction),
             judged: Some(JudgedAuction { cleared, refusals: refusals.refused() }),
-            full: RecordedBodies::default(),
+            bodies: RecordedBodies::default(),
         };
         let none: [(usize, NotAsked); 0] = [];
         let mut record = Vec::new();
-        let write =
-            |record: &mut Vec<u8>| encode(&proceedings, none, calls.iter().copied(), record);
+        let write = |record: &mut Vec<u8>| encode(&context, none, calls.iter().copied(), record);
         assert_eq!(write(&mut record), Some(RecordedExtent::Whole));
         assert!(record.len() <= BYTES_MAX, "{} bytes", record.len());
         assert!(record.len() > BYTES_MAX / 2, "{} bytes: this is no typical auction", record.len());

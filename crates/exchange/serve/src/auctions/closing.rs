@@ -200,7 +200,7 @@ impl AuctionClosing<'_> {
     fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing, sales: &[Sale]) {
         let metrics = &self.shard.metrics;
         for bid in &judgement.bids {
-            let fate = bid.verdict.map_or_else(|fate| fate, |entry| clearing.fates[entry]);
+            let fate = clearing.fate(bid.entry);
             metrics.fates[fate as usize].increment();
         }
         if self.auction.request.is_test() {
@@ -221,12 +221,12 @@ impl AuctionClosing<'_> {
 
     /// Counts notices that are not sent, and returns those to send once the response is written.
     fn notice_commands(&self, conclusion: Conclusion) -> Vec<NoticeCommand> {
-        let Conclusion { immediate, unsent, unmarked, .. } = conclusion;
+        let Conclusion { immediate, unsent, without_beacon, .. } = conclusion;
         for unsent in unsent {
             let metrics = self.snapshot.dsp_metrics(unsent.dsp);
             metrics.unsent[unsent.reason as usize].increment();
         }
-        for (dsp, why) in unmarked {
+        for (dsp, why) in without_beacon {
             self.snapshot.dsp_metrics(dsp).unmarked[why as usize].increment();
         }
         let command = |planned: PlannedNotice| {

@@ -63,12 +63,12 @@ impl AuctionRecorder<'_> {
             request: self.request,
             generation: self.snapshot.generation_number(),
             arrival_unix_us: unix_us(timings.arrival),
-            moments: recorded_timings(timings, self.deadline),
+            timings: recorded_timings(timings, self.deadline),
             ending,
             no_bid,
             auction: self.auction,
             judged,
-            full: RecordedBodies {
+            bodies: RecordedBodies {
                 request: request.as_deref(),
                 answers: bodies.is_some_and(|bodies| bodies.answers),
             },

@@ -56,7 +56,7 @@ impl<'p> DirectBids<'p> {
         let last = judgement.responses.len() - 1;
         let judged = judgement.bids.iter().filter(|bid| bid.answer == last);
         for (bid, judged) in self.answer.bids.iter().zip(judged) {
-            let fate = judged.verdict.map_or_else(|fate| fate, |entry| clearing.fates[entry]);
+            let fate = clearing.fate(judged.entry);
             self.budget.count(bid.slot, step_of(fate));
         }
     }
@@ -224,7 +224,7 @@ impl<'t> AuctionReservations<'t> {
 
     /// Releases all reservations except those of returned bids, whose price is owed from here on.
     pub fn release_all_but_returned(&mut self, judgement: &Judgement<'_>, clearing: &Clearing) {
-        let returned = || clearing.wins.iter().flatten().chain(&clearing.offered);
+        let returned = || clearing.wins.iter().flatten().chain(&clearing.also_returned);
         self.release_unless(|held| returned().any(|win| held.pays(win)));
         for win in returned().filter(|_| self.budget.is_some()) {
             let is_held = self.reservations.iter().any(|held| held.pays(win));

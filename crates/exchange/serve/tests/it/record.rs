@@ -90,8 +90,8 @@ fn an_auction_is_recorded_as_it_was_answered() {
     assert_eq!(outcomes, [CallOutcome::Answered; 2]);
     for call in &auction.calls {
         let (sent, latency) = (call.call.sent.unwrap(), call.call.latency.unwrap());
-        assert!(auction.moments.asked.unwrap() <= sent, "{call:?}");
-        assert!(sent + latency <= auction.moments.closed.unwrap(), "{call:?}");
+        assert!(auction.timings.asked.unwrap() <= sent, "{call:?}");
+        assert!(sent + latency <= auction.timings.closed.unwrap(), "{call:?}");
     }
     assert_eq!(auction.not_asked, [(2, NotAsked::Country)]);
     let fates: Vec<_> = auction.bids.iter().map(|bid| bid.fate).collect();

@@ -118,7 +118,7 @@ fn who_is_refused_makes_room_for_the_next() {
             }
         };
         clearing.fates.iter_mut().for_each(beside);
-        clearing.offered.clear();
+        clearing.also_returned.clear();
         let mut asked = Vec::new();
         offer_others(auction, judgement, &mut clearing, |win| {
             asked.push((win.entry, win.price));

@@ -53,7 +53,7 @@ fn the_winner_is_fetched_and_its_ad_becomes_its_markup() {
     assert_eq!(tokens(adm)[0].url, "https://n.alpha.example/bill");
     let urls: Vec<_> = conclusion.immediate.iter().map(|notice| &*notice.url).collect();
     assert_eq!(urls, ["https://n.beta.example/loss?102", "https://n.gamma.example/loss?102"]);
-    assert!(conclusion.unmarked.is_empty());
+    assert!(conclusion.without_beacon.is_empty());
 }
 
 #[test]
@@ -80,7 +80,10 @@ fn what_was_fetched_counts_at_its_price_alone() {
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!(bids[0].get("adm"), None);
     assert_eq!(conclusion.immediate[0].url, "https://n.alpha.example/ad?2.01");
-    assert_eq!(conclusion.unmarked, [(0, crate::notices::markup::unmarked::Unmarked::Absent)]);
+    assert_eq!(
+        conclusion.without_beacon,
+        [(0, crate::notices::markup::no_beacon::NoBeacon::Absent)]
+    );
 }
 
 #[test]
@@ -138,7 +141,10 @@ fn a_delivered_notice_of_a_preloaded_ad_is_not_sent_again() {
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!((&bids[0]["adid"], bids[0].get("adm")), (&json!("7"), None));
     assert_eq!(conclusion.immediate, []);
-    assert_eq!(conclusion.unmarked, [(0, crate::notices::markup::unmarked::Unmarked::Absent)]);
+    assert_eq!(
+        conclusion.without_beacon,
+        [(0, crate::notices::markup::no_beacon::NoBeacon::Absent)]
+    );
 }
 
 #[test]
@@ -189,7 +195,7 @@ fn fetched_markup_tells_the_format() {
         rehearsal.fetched =
             vec![FetchedMarkup { entry: 0, price: wanted.price, markup: markup.to_owned() }];
         let (bids, conclusion) = rehearsal.bids();
-        assert!(conclusion.unmarked.is_empty(), "{markup}");
+        assert!(conclusion.without_beacon.is_empty(), "{markup}");
         assert!(bids[0]["adm"].as_str().unwrap().contains(beacon), "{markup}");
     };
     check("<p>", Ok("<img src="));

@@ -32,7 +32,7 @@ fn check_in(market: &Market, of_request: &Value, of_bid: &Value, want: &str) {
             let own = merged(&own, &json!({ "seatbid": [{ "bid": [priced] }] }));
             let answers = [(0, own.to_string())];
             let judgement = judge(auction, &self::answers(auction, &answers));
-            judgement.bids[0].verdict.map(|entry| judgement.entries[entry].floor)
+            judgement.bids[0].entry.map(|entry| judgement.entries[entry].floor)
         };
         let below = match of_bid.get("dealid") {
             Some(_) => Fate::BelowDealFloor,
@@ -234,7 +234,7 @@ fn rules_hold_for_open_bids_where_they_match() {
     // Without a rate no bid satisfies the rule.
     let got = with_auction(&market, &request(with(large(), site("p3"))), |auction| {
         let body = [(0, response(&[bid(json!({ "price": 1_000_000_000 }))]))];
-        judge(auction, &answers(auction, &body)).bids[0].verdict
+        judge(auction, &answers(auction, &body)).bids[0].entry
     });
     assert_eq!(got, Err(Fate::BelowFloor));
 }
@@ -276,7 +276,7 @@ fn a_bid_of_just_the_agreed_price_reaches_it_in_any_currency() {
     with_auction(&market(), &body, |auction| {
         assert_eq!(auction.currency, Currency::parse("EUR").unwrap());
         let judgement = judge(auction, &self::answers(auction, &answers));
-        let entry = judgement.bids[0].verdict.unwrap();
+        let entry = judgement.bids[0].entry.unwrap();
         assert_eq!(judgement.entries[entry].price, cpm("1.138888"));
     });
 }
@@ -298,7 +298,7 @@ fn a_floor_beyond_any_price_sells_to_nobody() {
         let answers =
             [(0, response(&[merged(&dearest, &json!({ "dealid": dealid, "adm": adm }))]))];
         let got = with_auction(&market, &body, |auction| {
-            judge(auction, &self::answers(auction, &answers)).bids[0].verdict.map(drop)
+            judge(auction, &self::answers(auction, &answers)).bids[0].entry.map(drop)
         });
         assert_eq!(got, want, "{body}");
     }

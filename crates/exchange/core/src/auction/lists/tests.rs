@@ -63,7 +63,7 @@ fn a_list_is_sorted_when_it_is_asked_about_and_once() {
     let body = request(json!({ "badv": badv }));
     let request = parse_request(&body).unwrap();
     let lists = RequestLists::default();
-    assert!(!lists.prepare(&request), "it is short");
+    assert!(!lists.sort_next(&request), "it is short");
     assert_eq!(lists.steps.get(), 0);
     lists.blocks_advertiser(&request, "a.example");
     let first = lists.steps.get();

@@ -124,7 +124,7 @@ pub(super) fn bid_and(
         assert_eq!(judgement.bids.len(), outcome.answer.bids.len(), "{text}");
         for (judged, bid) in judgement.bids.iter().zip(&outcome.answer.bids) {
             let place = format!("{text} {}", outcome.answer.body);
-            assert!(judged.verdict.is_ok(), "{:?}: {place}", judged.verdict);
+            assert!(judged.entry.is_ok(), "{:?}: {place}", judged.entry);
             assert_eq!(judged.imp, Some(bid.imp), "{place}");
             let campaign = &catalogue.campaigns()[bid.campaign];
             assert_eq!(campaign.slot, bid.slot);

@@ -61,7 +61,7 @@ pub(super) fn chances(
             });
             let body = body.to_string();
             let judgement = judge(auction, &[DspAnswer { ask: *ask, body: body.as_bytes() }]);
-            let verdict = judgement.bids[0].verdict;
+            let verdict = judgement.bids[0].entry;
             let fits = matches!(verdict, Ok(_) | Err(Fate::BelowFloor | Fate::BelowDealFloor));
             chances.may_show |= fits;
             if let Ok(entry) = verdict

@@ -309,7 +309,7 @@ fn a_bid_with_too_many_macros_is_malformed() {
         with_auction(&market, &request(json!({})), |auction| {
             let bodies = [(0, body)];
             let judgement = judge(auction, &answers(auction, &bodies));
-            assert_eq!(judgement.bids[0].verdict.map(|_| ()), want, "{adm} {escape:?}");
+            assert_eq!(judgement.bids[0].entry.map(|_| ()), want, "{adm} {escape:?}");
         });
     };
     let macros = |count: usize| "<p>${AUCTION_ID}".repeat(count);
@@ -356,7 +356,7 @@ fn check_entry(of_request: Value, response: &Value, want: Result<(usize, &str), 
     let got = with_auction(&market_with_deals(), &request(of_request), |auction| {
         let judgement = judge(auction, &answers(auction, &body));
         let entry = |entry: usize| &judgement.entries[entry];
-        judgement.bids[0].verdict.map(|at| (entry(at).seat.seat, entry(at).price))
+        judgement.bids[0].entry.map(|at| (entry(at).seat.seat, entry(at).price))
     });
     assert_eq!(got, want.map(|(seat, price)| (seat, cpm(price))), "{response}");
 }
@@ -415,7 +415,7 @@ fn check_formats(bid_change: Value, want: Result<&[u32], Fate>, later: Result<&[
             let judgement = judge(auction, &answers(auction, &bodies));
             let judged = &judgement.bids[0];
             let formats = MediaType::members(judged.formats).map(|format| format as u32 + 1);
-            let got = judged.verdict.map(|_| formats.collect::<Vec<_>>());
+            let got = judged.entry.map(|_| formats.collect::<Vec<_>>());
             assert_eq!(got.as_deref().map_err(|fate| *fate), want, "{notices:?} {bid_change}");
         });
     }

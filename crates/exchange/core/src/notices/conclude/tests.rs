@@ -50,7 +50,7 @@ fn final_keeps_notices_and_puts_a_beacon_into_markup() {
         conclusion.immediate.iter().map(|notice| (notice.dsp, notice.kind)).collect::<Vec<_>>(),
         [(0, NoticeKind::Win), (1, NoticeKind::Loss)]
     );
-    assert!(conclusion.unsent.is_empty() && conclusion.unmarked.is_empty());
+    assert!(conclusion.unsent.is_empty() && conclusion.without_beacon.is_empty());
     let [claims] = &tokens(adm)[..] else { panic!("one beacon in {adm}") };
     assert_eq!(claims.url, "https://n.alpha.example/bill");
     assert_eq!((claims.kind, claims.expires_unix_s), (NoticeKind::Billing, NOW_UNIX_S + 60));
@@ -183,25 +183,25 @@ fn urls_are_checked_once_macros_are_in_them() {
 #[test]
 fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     let video = json!({ "imp": [{ "id": "1", "video": { "mimes": ["video/mp4"] } }] });
-    let check = |adm: Value, want: Unmarked, shown: Value| {
+    let check = |adm: Value, want: NoBeacon, shown: Value| {
         let mut rehearsal = two(NoticeMode::Final, json!({ "adm": adm, "adid": "x" }));
         rehearsal.bodies[1].1 = rehearsal.bodies[1].1.replace("<p>", "<VAST/>");
         rehearsal.request = request(video.clone());
         let (bids, conclusion) = rehearsal.bids();
         assert_eq!(bids[0]["adm"], shown);
-        assert_eq!(conclusion.unmarked, [(0, want)]);
+        assert_eq!(conclusion.without_beacon, [(0, want)]);
         assert_eq!(conclusion.immediate.len(), 2);
     };
-    check(json!("<VAST/>${AUCTION_PRICE}"), Unmarked::NotVast, json!("<VAST/>2.01"));
-    check(json!("<VAST/>"), Unmarked::NoAd, json!("<VAST/>"));
-    check(json!(" "), Unmarked::Empty, json!(" "));
-    check(Value::Null, Unmarked::Absent, Value::Null);
+    check(json!("<VAST/>${AUCTION_PRICE}"), NoBeacon::NotVast, json!("<VAST/>2.01"));
+    check(json!("<VAST/>"), NoBeacon::NoAd, json!("<VAST/>"));
+    check(json!(" "), NoBeacon::Empty, json!(" "));
+    check(Value::Null, NoBeacon::Absent, Value::Null);
     let long = "x".repeat(300);
     let mut rehearsal = two(NoticeMode::Final, json!({ "impid": long }));
     rehearsal.request = request(json!({ "imp": [imp(json!({ "id": long }))] }));
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!(bids[0]["adm"], "<p>");
-    assert_eq!(conclusion.unmarked, [(0, Unmarked::Unsealed)]);
+    assert_eq!(conclusion.without_beacon, [(0, NoBeacon::Unsealed)]);
     rehearsal.market.publishers.others.notices = NoticeMode::Upstream;
     let (bids, conclusion) = rehearsal.bids();
     assert_eq!(keys_of(&bids[0]), ["adm", "crid", "id", "impid", "price"]);
@@ -220,7 +220,7 @@ fn what_is_no_markup_takes_no_beacon() {
         *body = body.replacen(r#""adm":"<p>""#, &format!(r#""adm":{adm}"#), 1);
         let (bids, conclusion) = rehearsal.bids();
         assert_eq!((bids.len(), bids[0].get("adm")), (1, None), "{adm}");
-        assert_eq!(conclusion.unmarked, [(0, Unmarked::Absent)], "{adm}");
+        assert_eq!(conclusion.without_beacon, [(0, NoBeacon::Absent)], "{adm}");
     }
 }
 
@@ -236,8 +236,8 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
         let (bids, conclusion) = rehearsal.bids();
         let adm = bids[0]["adm"].as_str().unwrap();
         assert_eq!(adm == "<p>", is_billed || mode == NoticeMode::Upstream, "{secure} {base}");
-        let unmarked: &[_] = if is_billed { &[(0, Unmarked::Insecure)] } else { &[] };
-        assert_eq!(conclusion.unmarked, unmarked);
+        let want: &[_] = if is_billed { &[(0, NoBeacon::Insecure)] } else { &[] };
+        assert_eq!(conclusion.without_beacon, want);
         // The time of the response, because no beacon reports the impression.
         let url = format!("https://n.alpha.example/b?3&t={NOW_UNIX_S}000");
         let notice = PlannedNotice { dsp: 0, kind: NoticeKind::Billing, url };
@@ -266,7 +266,10 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
     rehearsal.base = plain;
     rehearsal.request = request(json!({ "imp": [imp(video)] }));
     let (_, conclusion) = rehearsal.bids();
-    assert_eq!((conclusion.unmarked, conclusion.billed), (vec![(0, Unmarked::NoAd)], Vec::new()));
+    assert_eq!(
+        (conclusion.without_beacon, conclusion.billed),
+        (vec![(0, NoBeacon::NoAd)], Vec::new())
+    );
 }
 
 #[test]
@@ -275,7 +278,7 @@ fn markup_that_cannot_be_read_goes_out_as_it_is() {
     rehearsal.bodies[0].1 = rehearsal.bodies[0].1.replace("REPLACED", r"\ud83d");
     let conclusion = rehearsal.conclude();
     assert!(conclusion.response.unwrap().contains(r#""adm":"\ud83d3""#));
-    assert_eq!(conclusion.unmarked, [(0, Unmarked::Unreadable)]);
+    assert_eq!(conclusion.without_beacon, [(0, NoBeacon::Unreadable)]);
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn native_markup_is_a_string_or_an_object() {
         rehearsal.bodies[1].1 = rehearsal.bodies[1].1.replace("<p>", "{}");
         rehearsal.request = request(native.clone());
         let (bids, conclusion) = rehearsal.bids();
-        assert!(conclusion.unmarked.is_empty(), "{:?}", conclusion.unmarked);
+        assert!(conclusion.without_beacon.is_empty(), "{:?}", conclusion.without_beacon);
         let adm = &bids[0]["adm"];
         assert_eq!(adm.is_object(), is_object);
         let markup = adm.as_str().map_or(adm.clone(), |text| serde_json::from_str(text).unwrap());

@@ -29,7 +29,7 @@ fn check_vast(marked: &str) {
 }
 
 #[track_caller]
-fn check_refused(markup: &str, want: Unmarked) {
+fn check_refused(markup: &str, want: NoBeacon) {
     assert_eq!(add_beacon(MediaType::Video, markup, URL), Err(want), "{markup}");
 }
 
@@ -100,7 +100,7 @@ fn a_pixel_stands_before_what_is_never_closed() {
     ] {
         check_banner(marked);
     }
-    assert_eq!(add_beacon(MediaType::Banner, " \n\t", URL), Err(Unmarked::Empty));
+    assert_eq!(add_beacon(MediaType::Banner, " \n\t", URL), Err(NoBeacon::Empty));
 }
 
 #[test]
@@ -182,14 +182,14 @@ fn what_is_no_vast_is_refused() {
         "<VAST></VAST x>",
         "{}",
     ] {
-        check_refused(markup, Unmarked::NotVast);
+        check_refused(markup, NoBeacon::NotVast);
     }
     let deep = |depth: usize| {
         format!("<VAST>{}{}</VAST>", "<a>".repeat(depth - 1), "</a>".repeat(depth - 1))
     };
-    check_refused(&deep(64), Unmarked::NoAd);
-    check_refused(&deep(65), Unmarked::NotVast);
-    check_refused(" ", Unmarked::Empty);
+    check_refused(&deep(64), NoBeacon::NoAd);
+    check_refused(&deep(65), NoBeacon::NotVast);
+    check_refused(" ", NoBeacon::Empty);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn vast_without_an_ad_is_left_alone() {
         "<VAST><Ad><InLine> <!-- <Impression/> --> </InLine></Ad></VAST>",
         "<VAST><InLine><Impression/></InLine></VAST>",
     ] {
-        check_refused(markup, Unmarked::NoAd);
+        check_refused(markup, NoBeacon::NoAd);
     }
 }
 
@@ -214,21 +214,21 @@ fn markup_grows_within_bounds() {
     };
     let marked = add_beacon(MediaType::Video, &ads(vast::ADS_MAX), URL).unwrap();
     assert_eq!(marked.matches(URL).count(), vast::ADS_MAX);
-    check_refused(&ads(vast::ADS_MAX + 1), Unmarked::TooManyAds);
+    check_refused(&ads(vast::ADS_MAX + 1), NoBeacon::TooManyAds);
 }
 
 #[test]
 fn native_markup_gets_a_tracker() {
     let got = add_beacon(MediaType::Native, r#"{"ver":"1.1"}"#, URL);
     assert_eq!(got.as_deref(), Ok(r#"{"ver":"1.1","imptrackers":["https://x.example/n/t"]}"#));
-    assert_eq!(add_beacon(MediaType::Native, "<p>", URL), Err(Unmarked::NotNative));
+    assert_eq!(add_beacon(MediaType::Native, "<p>", URL), Err(NoBeacon::NotNative));
 }
 
 #[test]
 fn reasons_have_labels_of_their_own() {
-    for (index, why) in Unmarked::ALL.into_iter().enumerate() {
+    for (index, why) in NoBeacon::ALL.into_iter().enumerate() {
         assert_eq!(why as usize, index);
-        assert_eq!(Unmarked::ALL.iter().filter(|other| other.label() == why.label()).count(), 1);
+        assert_eq!(NoBeacon::ALL.iter().filter(|other| other.label() == why.label()).count(), 1);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where to insert an `Impression` in VAST 2 to 4 and DAAST 1: tokenises XML, checked as far as
 //! element structure depends on it. Namespaces are known only by their prefix.
 
-use super::unmarked::Unmarked;
+use super::no_beacon::NoBeacon;
 
 /// Limit of ads in a document: pods are shorter, and each ad gets a beacon.
 pub(super) const ADS_MAX: usize = 16;
@@ -9,7 +9,7 @@ pub(super) const ADS_MAX: usize = 16;
 /// Limit of nesting: VAST has about ten levels, and its extensions some.
 const DEPTH_MAX: usize = 64;
 
-pub(super) fn add_impression(xml: &str, url: &str) -> Result<String, Unmarked> {
+pub(super) fn add_impression(xml: &str, url: &str) -> Result<String, NoBeacon> {
     let places = places(xml)?;
     let beacon =
         |prefix: &str| format!("<{prefix}Impression><![CDATA[{url}]]></{prefix}Impression>");
@@ -58,7 +58,7 @@ impl<'a> OpenAd<'a> {
     }
 }
 
-fn places(xml: &str) -> Result<Vec<BeaconPosition<'_>>, Unmarked> {
+fn places(xml: &str) -> Result<Vec<BeaconPosition<'_>>, NoBeacon> {
     let mut tokens = XmlTokens { xml, at: 0 };
     let mut walk = VastWalk::default();
     while let Some(token) = tokens.next() {
@@ -71,15 +71,15 @@ fn places(xml: &str) -> Result<Vec<BeaconPosition<'_>>, Unmarked> {
             }
             XmlToken::End { name, at } => walk.close(name, at, tokens.at)?,
             XmlToken::Other { is_content } if is_content && walk.stack.is_empty() => {
-                return Err(Unmarked::NotVast);
+                return Err(NoBeacon::NotVast);
             }
             XmlToken::Other { .. } => (),
         }
     }
     if !walk.has_root || !walk.stack.is_empty() {
-        return Err(Unmarked::NotVast);
+        return Err(NoBeacon::NotVast);
     }
-    if walk.places.is_empty() { Err(Unmarked::NoAd) } else { Ok(walk.places) }
+    if walk.places.is_empty() { Err(NoBeacon::NoAd) } else { Ok(walk.places) }
 }
 
 #[derive(Default)]
@@ -93,12 +93,12 @@ struct VastWalk<'a> {
 
 impl<'a> VastWalk<'a> {
     /// Opens the element `name`, whose tag spans `at..end`; `tag` follows the name.
-    fn open(&mut self, name: &'a str, at: usize, tag: &str, end: usize) -> Result<(), Unmarked> {
+    fn open(&mut self, name: &'a str, at: usize, tag: &str, end: usize) -> Result<(), NoBeacon> {
         let (prefix, local) = split_name(name);
         match (self.stack.len(), &mut self.ad) {
             (0, _) => {
                 if self.has_root || !is_root(name) {
-                    return Err(Unmarked::NotVast);
+                    return Err(NoBeacon::NotVast);
                 }
                 self.has_root = true;
                 self.is_version_4 = local == "VAST" && is_version_4(tag);
@@ -124,16 +124,16 @@ impl<'a> VastWalk<'a> {
             _ => (),
         }
         if self.stack.len() == DEPTH_MAX {
-            return Err(Unmarked::NotVast);
+            return Err(NoBeacon::NotVast);
         }
         self.stack.push(name);
         Ok(())
     }
 
     /// Closes the element `name`, whose end tag, or tag if it is empty, spans `at..end`.
-    fn close(&mut self, name: &str, at: usize, end: usize) -> Result<(), Unmarked> {
+    fn close(&mut self, name: &str, at: usize, end: usize) -> Result<(), NoBeacon> {
         if self.stack.pop() != Some(name) {
-            return Err(Unmarked::NotVast);
+            return Err(NoBeacon::NotVast);
         }
         match (self.stack.len(), &mut self.ad) {
             (3, Some(ad)) if matches!(split_name(name).1, "AdSystem" | "Error" | "Extensions") => {
@@ -142,7 +142,7 @@ impl<'a> VastWalk<'a> {
             (2, ad) => {
                 let Some(ad) = ad.take().filter(|ad| !ad.is_empty) else { return Ok(()) };
                 if self.places.len() == ADS_MAX {
-                    return Err(Unmarked::TooManyAds);
+                    return Err(NoBeacon::TooManyAds);
                 }
                 self.places.push(ad.place(at, self.is_version_4));
             }
@@ -270,10 +270,10 @@ impl<'a> XmlTokens<'a> {
 }
 
 impl<'a> Iterator for XmlTokens<'a> {
-    type Item = Result<XmlToken<'a>, Unmarked>;
+    type Item = Result<XmlToken<'a>, NoBeacon>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        (self.at < self.xml.len()).then(|| self.token().ok_or(Unmarked::NotVast))
+        (self.at < self.xml.len()).then(|| self.token().ok_or(NoBeacon::NotVast))
     }
 }
 

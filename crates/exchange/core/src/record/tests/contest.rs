@@ -45,7 +45,7 @@ fn held_again(
     for (at, rival) in record.bids.iter().enumerate() {
         let is_out =
             matches!(rival.fate, Fate::BudgetExhausted | Fate::GroupIncomplete | Fate::NoMarkup);
-        if let (Ok(entry), false) = (facts.bids[at].verdict, is_out || at == own || is_own(at))
+        if let (Ok(entry), false) = (facts.bids[at].entry, is_out || at == own || is_own(at))
             && rival.imp == bid.imp
         {
             entries.push(ClearingEntry { imp: 0, group: None, barred: None, ..entry });

@@ -79,9 +79,8 @@ fn case() -> Case {
 }
 
 fn golden() -> Held {
-    held_with(&case(), &|proceedings| {
-        proceedings.full =
-            RecordedBodies { request: Some(br#"{"id":"caller-1"}"#), answers: false };
+    held_with(&case(), &|context| {
+        context.bodies = RecordedBodies { request: Some(br#"{"id":"caller-1"}"#), answers: false };
     })
 }
 

@@ -50,8 +50,8 @@ fn bodies_are_kept_whole_or_not_at_all() {
     let answer = case.bodies[0].1.as_bytes();
     let check = |len: usize, answers: bool, want: RecordedExtent| {
         let request = Some(&BODY[..len]);
-        let held = held_with(&case, &|proceedings| {
-            proceedings.full = RecordedBodies { request, answers };
+        let held = held_with(&case, &|context| {
+            context.bodies = RecordedBodies { request, answers };
         });
         assert_eq!(held.kept, Some(want), "{len}");
         let record = AuctionRecord::decode(&held.record).unwrap();
@@ -76,10 +76,10 @@ fn bodies_are_kept_whole_or_not_at_all() {
 fn what_does_not_fit_at_all_is_not_written() {
     let text = request(json!({}));
     let request = openrtb::parse_request(&text).unwrap();
-    let proceedings = refused(&request);
+    let context = refused(&request);
     let mut out = b"another".to_vec();
     let all = (0..RECORD_BYTES_MAX).map(|dsp| (dsp, NotAsked::Qps));
-    assert_eq!(encode(&proceedings, all, [], &mut out), None);
+    assert_eq!(encode(&context, all, [], &mut out), None);
     assert_eq!(out, b"another");
 }
 
@@ -131,12 +131,12 @@ fn refused<'p>(request: &'p openrtb::BidRequest<'p>) -> AuctionContext<'p> {
         request,
         generation: GENERATION,
         arrival_unix_us: 1,
-        moments: Timings::default(),
+        timings: Timings::default(),
         ending: AuctionEnding::Refused,
         no_bid: Some(NoBidReason::NoEligibleDsp),
         auction: None,
         judged: None,
-        full: RecordedBodies::default(),
+        bodies: RecordedBodies::default(),
     }
 }
 
@@ -146,9 +146,9 @@ fn auctions_that_ended_early_are_recorded() {
     let request = openrtb::parse_request(&text).unwrap();
     let generation = recorded_generation(&market());
     let mut out = Vec::new();
-    let proceedings = refused(&request);
+    let context = refused(&request);
     let nobody = [(0, NotAsked::Country), (2, NotAsked::InFlight)];
-    assert_eq!(encode(&proceedings, nobody, [], &mut out), Some(RecordedExtent::Whole));
+    assert_eq!(encode(&context, nobody, [], &mut out), Some(RecordedExtent::Whole));
     let record = AuctionRecord::decode(&out).unwrap();
     assert_eq!((record.id, record.caller_id, record.generation), (AUCTION_ID, "caller-1", 12));
     assert_eq!((record.ending, record.nbr), (AuctionEnding::Refused, Some(500)));
@@ -165,14 +165,14 @@ fn auctions_that_ended_early_are_recorded() {
         ending: AuctionEnding::Abandoned,
         no_bid: None,
         auction: Some(&auction),
-        moments: Timings { left_us: -3, ..Timings::default() },
-        ..proceedings
+        timings: Timings { left_us: -3, ..Timings::default() },
+        ..context
     };
     out.clear();
     assert_eq!(encode(&abandoned, [], [call], &mut out), Some(RecordedExtent::Whole));
     let record = AuctionRecord::decode(&out).unwrap();
     assert_eq!(
-        (record.ending, record.nbr, record.moments.left_us),
+        (record.ending, record.nbr, record.timings.left_us),
         (AuctionEnding::Abandoned, None, -3)
     );
     assert_eq!(record.calls, [CallRecord { call, response: None }]);

@@ -104,17 +104,17 @@ fn a_changed_fact_is_noticed() {
     for seed in 0..300 {
         let Held { facts, result, .. } = held(&Case::drawn(seed));
         for sale in result.sales.iter().filter(|sale| sale.fate == Fate::Won) {
-            let entry = facts.bids[sale.bid].verdict.unwrap();
+            let entry = facts.bids[sale.bid].entry.unwrap();
             if entry.auction_type != AuctionType::FirstPrice {
                 continue; // Another bid sets its price.
             }
             let mut changed = facts.clone();
             let terms = changed.bids[sale.bid].terms.as_mut().unwrap();
-            terms.offer = units::Cpm::new(terms.offer.micros() + 1).unwrap();
+            terms.discounted_price = units::Cpm::new(terms.discounted_price.micros() + 1).unwrap();
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
             let mut changed = facts.clone();
             let dearer = units::Cpm::new(entry.price.micros() + 1).unwrap();
-            changed.bids[sale.bid].verdict =
+            changed.bids[sale.bid].entry =
                 Ok(crate::clearing::clear::ClearingEntry { price: dearer, ..entry });
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
             prices += 1;
@@ -138,9 +138,9 @@ fn facts_that_no_auction_has_are_told() {
         change(&mut facts);
         assert_eq!(facts.recompute().unwrap_err(), want);
     };
-    let entry = facts.bids[0].verdict.unwrap();
+    let entry = facts.bids[0].entry.unwrap();
     let with = |entry: crate::clearing::clear::ClearingEntry| {
-        move |facts: &mut ClearingInputs| facts.bids[0].verdict = Ok(entry)
+        move |facts: &mut ClearingInputs| facts.bids[0].entry = Ok(entry)
     };
     check(&|facts| facts.imps = 0, InvalidInputs::Imp { bid: 0, imp: 0, imps: 0 });
     check(&|facts| facts.bids[0].terms = None, InvalidInputs::Terms { bid: 0 });
@@ -157,14 +157,15 @@ fn facts_that_no_auction_has_are_told() {
     };
     check(&wanting, InvalidInputs::GroupImp { group: 0, imp: 9, imps: 1 });
     let poorer = |facts: &mut ClearingInputs| {
-        let verdict = Ok(crate::clearing::clear::ClearingEntry {
+        let entry = Ok(crate::clearing::clear::ClearingEntry {
             auction_type: AuctionType::Agreed,
             ..entry
         });
-        let terms = facts.bids[0]
-            .terms
-            .map(|terms| crate::clearing::pricing::BidTerms { offer: cpm("0.01"), ..terms });
-        facts.bids[0] = BidInputs { verdict, terms, ..facts.bids[0] };
+        let terms = facts.bids[0].terms.map(|terms| crate::clearing::pricing::BidTerms {
+            discounted_price: cpm("0.01"),
+            ..terms
+        });
+        facts.bids[0] = BidInputs { entry, terms, ..facts.bids[0] };
     };
     check(&poorer, InvalidInputs::Price { bid: 0 });
     let never_asked =

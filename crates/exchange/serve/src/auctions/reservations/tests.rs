@@ -136,7 +136,7 @@ fn with_direct(
         answers.map(|(dsp, body)| DspAnswer { ask: asked(dsp), body: body.as_bytes() }).collect();
     answers.extend(direct.as_ref().map(DirectBids::answer));
     let judgement = judge(&auction, &answers);
-    assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{judgement:?}");
+    assert!(judgement.bids.iter().all(|bid| bid.entry.is_ok()), "{judgement:?}");
     let joined = Campaigns { seats: accounts(seats), ..Campaigns::default() };
     let seats = joined.payers(&market);
     let reservations = AuctionReservations {
@@ -260,7 +260,7 @@ fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
             reservations.authorise(&judgement, win)
         });
         reservations.release_all_but_returned(&judgement, &clearing);
-        let offered: Vec<_> = clearing.offered.iter().map(|win| win.entry).collect();
+        let offered: Vec<_> = clearing.also_returned.iter().map(|win| win.entry).collect();
         assert_eq!(offered, [0, 4], "{:?}", reservations.refusals());
         assert_eq!(held(&reservations), [(0, SLOT), (4, OTHER)]);
         check_free(&desk, SLOT, 0);

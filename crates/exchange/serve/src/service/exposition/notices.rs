@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use exchange_core::{BeaconTokenError, NotSent, Unmarked};
+use exchange_core::{BeaconTokenError, NoBeacon, NotSent};
 use runtime::metrics::{MetricsPage, PerShard};
 
 use crate::config::DIRECT_DSP;
@@ -72,7 +72,7 @@ pub(super) fn expose(
     let mut unmarked = page.counters("exchange_ads_unmarked", help)?;
     let direct = generation.direct.iter().map(|direct| (DIRECT_DSP, &direct.metrics));
     for (id, shards) in generation.dsp_metrics().chain(direct) {
-        for why in Unmarked::ALL {
+        for why in NoBeacon::ALL {
             let counters = shards.iter().map(|dsp| &dsp.unmarked[why as usize]);
             unmarked.sum(&[("dsp", id), ("reason", why.label())], counters)?;
         }

@@ -169,7 +169,7 @@ fn check_shown(drawn: &Drawn) -> Result<(), TestCaseError> {
         let own = merged(&json_of(&dsp_response(&[own])), &json!({ "cur": floor["bidfloorcur"] }));
         let bodies = [(0, own.to_string())];
         let judgement = judge(&auction, &answers(&auction, &bodies));
-        let verdict = judgement.bids[0].verdict;
+        let verdict = judgement.bids[0].entry;
         // A price that converts to zero is invalid.
         prop_assert!(matches!(verdict, Ok(_) | Err(Fate::BadPrice)), "{:?} {}", verdict, floor);
     }

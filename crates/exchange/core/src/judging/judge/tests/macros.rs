@@ -14,7 +14,7 @@ fn verdict(text: &str) -> Result<(), Fate> {
     with_auction(&market, &request(json!({})), |auction| {
         let bodies = [(0, body)];
         let judgement = judge(auction, &answers(auction, &bodies));
-        judgement.bids[0].verdict.map(|_| ())
+        judgement.bids[0].entry.map(|_| ())
     })
 }
 

@@ -189,7 +189,7 @@ fn answers_with_mistakes_count_for_what_they_take() {
             let answers = answers(auction, &bodies);
             let before = auction.steps();
             let judgement = judge(auction, &answers);
-            let is_malformed = |bid: &JudgedBid<'_>| bid.verdict == Err(Fate::Malformed);
+            let is_malformed = |bid: &JudgedBid<'_>| bid.entry == Err(Fate::Malformed);
             let malformed = judgement.bids.iter().filter(|bid| is_malformed(bid)).count();
             (malformed, (auction.steps() - before) * 100 / body.len() as u64)
         })

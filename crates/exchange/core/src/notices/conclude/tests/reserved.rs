@@ -75,8 +75,8 @@ fn what_no_beacon_of_ours_bills_is_not_billable() {
         check(&unsealed, true);
     }
     for adm in [json!(" "), Value::Null] {
-        let mut unmarked = two(NoticeMode::Final, json!({ "adm": adm, "adid": "x" }));
-        unmarked.reserved = vec![(0, reservation(0))];
-        check(&unmarked, true);
+        let mut no_beacon = two(NoticeMode::Final, json!({ "adm": adm, "adid": "x" }));
+        no_beacon.reserved = vec![(0, reservation(0))];
+        check(&no_beacon, true);
     }
 }

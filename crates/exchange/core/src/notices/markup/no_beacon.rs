@@ -5,7 +5,7 @@ use strum::{IntoStaticStr, VariantArray};
 /// Why markup has no beacon. Declaration order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub enum Unmarked {
+pub enum NoBeacon {
     /// The bid has no markup: the ad is preloaded.
     Absent,
     /// The markup's JSON string cannot be decoded.
@@ -27,4 +27,4 @@ pub enum Unmarked {
     Insecure,
 }
 
-units::labelled!(Unmarked);
+units::labelled!(NoBeacon);
