@@ -132,14 +132,14 @@ pub(crate) fn texts_unless_empty<'de: 'a, 'a, D: Deserializer<'de>>(
 
 /// A whole number, which JSON may write as `300.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WholeNumber<T>(T);
+pub(crate) struct IntegralNumber<T>(T);
 
-impl<'de, T: TryFrom<u64>> Deserialize<'de> for WholeNumber<T> {
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for IntegralNumber<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct WholeVisitor<T>(PhantomData<T>);
 
         impl<T: TryFrom<u64>> Visitor<'_> for WholeVisitor<T> {
-            type Value = WholeNumber<T>;
+            type Value = IntegralNumber<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let max = u64::MAX >> (64 - 8 * size_of::<T>());
@@ -147,7 +147,7 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for WholeNumber<T> {
             }
 
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Self::Value, E> {
-                let whole = T::try_from(number).map(WholeNumber);
+                let whole = T::try_from(number).map(IntegralNumber);
                 whole.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
             }
 
@@ -169,8 +169,8 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for WholeNumber<T> {
 pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    let number = Option::<WholeNumber<T>>::deserialize(deserializer)?;
-    Ok(number.map(|WholeNumber(number)| number))
+    let number = Option::<IntegralNumber<T>>::deserialize(deserializer)?;
+    Ok(number.map(|IntegralNumber(number)| number))
 }
 
 /// Reads a whole number or null; 0 counts as absent.
@@ -197,16 +197,16 @@ pub(crate) fn signed_whole<'de, D: Deserializer<'de>>(
 pub(crate) fn spanned_whole<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<'a, u32>>, D::Error> {
-    let number = Option::<Spanned<'de, WholeNumber<u32>>>::deserialize(deserializer)?;
-    Ok(number.map(|Spanned { raw, value: WholeNumber(value) }| Spanned { raw, value }))
+    let number = Option::<Spanned<'de, IntegralNumber<u32>>>::deserialize(deserializer)?;
+    Ok(number.map(|Spanned { raw, value: IntegralNumber(value) }| Spanned { raw, value }))
 }
 
 /// Reads whole numbers, at most `N` as [`at_most`] does, or null.
 pub(crate) fn wholes<'de, D: Deserializer<'de>, const N: usize>(
     deserializer: D,
 ) -> Result<Option<Vec<u32>>, D::Error> {
-    let list = at_most::<D, WholeNumber<u32>, N>(deserializer)?;
-    Ok(list.map(|list| list.into_iter().map(|WholeNumber(number)| number).collect()))
+    let list = at_most::<D, IntegralNumber<u32>, N>(deserializer)?;
+    Ok(list.map(|list| list.into_iter().map(|IntegralNumber(number)| number).collect()))
 }
 
 /// Reads an array or null, and keeps at most `N` elements: `{}` may take hundreds of times the

@@ -25,10 +25,10 @@ pub(super) struct ServiceKind {
     pub(super) descriptors: fn(&AnyConfig, usize) -> DescriptorNeeds,
     pub(super) absent: fn() -> Vec<Api>,
     pub(super) start: fn(AnyConfig, &mut Startup<'_>) -> Result<ServiceInstance, ServiceError>,
-    reload: Reload,
+    reload: ReloadFn,
 }
 
-type Reload =
+type ReloadFn =
     fn(&dyn RunningService, Option<AnyConfig>, &Effective) -> Result<ServiceReload, BoxError>;
 
 /// A service that runs.

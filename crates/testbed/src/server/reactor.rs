@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 use super::behaviour::{ServerAct, ServerBehaviour};
 use super::responder::SimulatedService;
 use super::schedule::ServerSchedule;
-use connection::{Buffers, NextStep, ServedConnection, ThreadContext};
+use connection::{Buffers, ConnectionStep, ServedConnection, ThreadContext};
 use port::ServerPort;
 use wheel::Wheel;
 use wire::Wire;
@@ -296,7 +296,7 @@ impl<R: SimulatedService> ServerReactor<R> {
     fn serve(
         &mut self,
         place: usize,
-        turn: impl FnOnce(&mut ServedConnection, &mut ThreadContext<'_, R>) -> NextStep,
+        turn: impl FnOnce(&mut ServedConnection, &mut ThreadContext<'_, R>) -> ConnectionStep,
     ) {
         let ConnectionSlot { connection, server, serial } = &mut self.places[place];
         let Some(open) = connection else { return };
@@ -306,14 +306,14 @@ impl<R: SimulatedService> ServerReactor<R> {
             body_bytes_max: self.options.body_bytes_max,
         };
         match turn(open, &mut context) {
-            NextStep::Idle => (),
-            NextStep::Alarm(after) => {
+            ConnectionStep::Idle => (),
+            ConnectionStep::Alarm(after) => {
                 let alarm = SlotAlarm { place, serial: *serial };
                 // One more, lest the rest of this tick shorten the delay.
                 let due = self.ticks(after) + 1;
                 self.wheel.insert(due, alarm);
             }
-            NextStep::Close => {
+            ConnectionStep::Close => {
                 context.responder.connections().open.subtract(1);
                 *connection = None; // Closing the descriptor removes it from the poll.
                 self.emptied.push(place);

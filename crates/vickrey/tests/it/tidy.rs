@@ -1,6 +1,7 @@
 //! The rules that a machine can check. A rule that nothing executes is deleted.
 
 mod layout;
+mod names;
 mod parameters;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -287,6 +288,16 @@ fn functions_take_few_parameters() {
         }
     }
     none(&problems);
+}
+
+#[test]
+fn names_of_types_are_met_once() {
+    let mut sources = Vec::new();
+    for (folder, files) in crates() {
+        let product = files.into_iter().filter(|(path, _)| !layout::is_test(path));
+        sources.extend(product.map(|(path, text)| (format!("{folder}/src/{path}"), text)));
+    }
+    none(&names::problems(&sources));
 }
 
 /// A patch must apply; `make mutants` checks that a test catches it.

@@ -27,7 +27,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// What the reactor does next for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NextStep {
+pub(super) enum ConnectionStep {
     /// Nothing more until the socket is ready.
     Idle,
     /// Call [`Connection::ring`] after this long.
@@ -118,34 +118,36 @@ impl ServedConnection {
         &mut self,
         event: &mio::event::Event,
         context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> NextStep {
+    ) -> ConnectionStep {
         self.readable |= event.is_readable();
         self.half_closed |= event.is_read_closed();
         if event.is_error() || event.is_write_closed() {
-            return NextStep::Close;
+            return ConnectionStep::Close;
         }
-        self.advance(context).unwrap_or(NextStep::Close)
+        self.advance(context).unwrap_or(ConnectionStep::Close)
     }
 
     /// The alarm: a delayed answer is due, or the time to drain is over.
     pub(super) fn ring(
         &mut self,
         context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> NextStep {
+    ) -> ConnectionStep {
         match self.phase {
             ServingPhase::Delaying => {
                 self.phase =
                     if self.keep_alive { ServingPhase::Reading } else { ServingPhase::Finishing };
                 let answer = std::mem::take(&mut self.delayed);
-                self.send(&answer).and_then(|()| self.advance(context)).unwrap_or(NextStep::Close)
+                self.send(&answer)
+                    .and_then(|()| self.advance(context))
+                    .unwrap_or(ConnectionStep::Close)
             }
             ServingPhase::Performing => {
                 self.pausing = false;
-                self.advance(context).unwrap_or(NextStep::Close)
+                self.advance(context).unwrap_or(ConnectionStep::Close)
             }
-            ServingPhase::Draining(_) => NextStep::Close,
+            ServingPhase::Draining(_) => ConnectionStep::Close,
             ServingPhase::Reading | ServingPhase::Finishing | ServingPhase::Hanging => {
-                NextStep::Idle
+                ConnectionStep::Idle
             }
         }
     }
@@ -154,28 +156,28 @@ impl ServedConnection {
     fn advance(
         &mut self,
         context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> io::Result<NextStep> {
+    ) -> io::Result<ConnectionStep> {
         loop {
             if !self.outbox.is_empty() {
                 let outbox = std::mem::take(&mut self.outbox);
                 self.send(&outbox)?;
             }
             if !self.wire.flush()? || !self.outbox.is_empty() {
-                return Ok(NextStep::Idle);
+                return Ok(ConnectionStep::Idle);
             }
             match self.phase {
-                ServingPhase::Delaying => return Ok(NextStep::Idle), // Its alarm is already set.
+                ServingPhase::Delaying => return Ok(ConnectionStep::Idle), // Its alarm is already set.
                 ServingPhase::Performing => match self.perform(context.buffers)? {
                     Some(step) => return Ok(step),
                     None => continue,
                 },
-                ServingPhase::Hanging if self.half_closed => return Ok(NextStep::Close),
-                ServingPhase::Hanging => return Ok(NextStep::Idle),
+                ServingPhase::Hanging if self.half_closed => return Ok(ConnectionStep::Close),
+                ServingPhase::Hanging => return Ok(ConnectionStep::Idle),
                 ServingPhase::Finishing => {
                     self.wire.finish()?;
                     self.phase = ServingPhase::Draining(DRAIN_BYTES);
                     return Ok(match self.drain(context.buffers)? {
-                        NextStep::Idle => NextStep::Alarm(DRAIN_TIME),
+                        ConnectionStep::Idle => ConnectionStep::Alarm(DRAIN_TIME),
                         step => step,
                     });
                 }
@@ -187,13 +189,13 @@ impl ServedConnection {
             } else if self.readable {
                 match self.read(context)? {
                     Some(delay) => delay,
-                    None => return Ok(NextStep::Idle),
+                    None => return Ok(ConnectionStep::Idle),
                 }
             } else {
-                return Ok(NextStep::Idle);
+                return Ok(ConnectionStep::Idle);
             };
             if let Some(delay) = delay {
-                return Ok(NextStep::Alarm(delay));
+                return Ok(ConnectionStep::Alarm(delay));
             }
         }
     }
@@ -319,9 +321,9 @@ impl ServedConnection {
 
     /// Sends what the script has now. None once it has ended and the connection is in its next
     /// phase.
-    fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<NextStep>> {
+    fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<ConnectionStep>> {
         if self.pausing {
-            return Ok(Some(NextStep::Idle));
+            return Ok(Some(ConnectionStep::Idle));
         }
         let Some(mut script) = self.script.take() else { return Ok(None) };
         for _ in 0..PIECES_MAX {
@@ -339,7 +341,7 @@ impl ServedConnection {
                         ScriptEnd::Hang => ServingPhase::Hanging,
                         ScriptEnd::Reset => {
                             self.wire.reset()?;
-                            return Ok(Some(NextStep::Close));
+                            return Ok(Some(ConnectionStep::Close));
                         }
                     };
                     return Ok(None);
@@ -347,18 +349,18 @@ impl ServedConnection {
                 ScriptStep::SendThenWait(pause) => {
                     self.script = Some(script);
                     self.pausing = true;
-                    return Ok(Some(NextStep::Alarm(pause)));
+                    return Ok(Some(ConnectionStep::Alarm(pause)));
                 }
                 ScriptStep::Send if !self.outbox.is_empty() => {
                     self.script = Some(script);
-                    return Ok(Some(NextStep::Idle));
+                    return Ok(Some(ConnectionStep::Idle));
                 }
                 ScriptStep::Send => (),
             }
         }
         self.script = Some(script);
         self.pausing = true;
-        Ok(Some(NextStep::Alarm(Duration::ZERO)))
+        Ok(Some(ConnectionStep::Alarm(Duration::ZERO)))
     }
 
     /// Writes `bytes`; the outbox keeps what the socket does not take.
@@ -380,18 +382,18 @@ impl ServedConnection {
     }
 
     /// Discards input until the peer closes or the limit is reached.
-    fn drain(&mut self, buffers: &mut Buffers) -> io::Result<NextStep> {
-        let ServingPhase::Draining(mut left) = self.phase else { return Ok(NextStep::Idle) };
+    fn drain(&mut self, buffers: &mut Buffers) -> io::Result<ConnectionStep> {
+        let ServingPhase::Draining(mut left) = self.phase else { return Ok(ConnectionStep::Idle) };
         loop {
             match self.wire.read(&mut buffers.input) {
                 Ok(count) if 0 < count && count < left => left -= count,
-                Ok(_) => return Ok(NextStep::Close),
+                Ok(_) => return Ok(ConnectionStep::Close),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),
             }
         }
         self.phase = ServingPhase::Draining(left);
-        Ok(NextStep::Idle)
+        Ok(ConnectionStep::Idle)
     }
 }

@@ -14,7 +14,7 @@ use super::beacons::{BeaconState, KnownBeacon};
 use super::event::{Beacon, BeaconRefusal, DeliveryTime, Effect, JournalTicket};
 use super::journal::{JournalRecord, NoticeEnd, PendingRecord, RecordPurpose};
 use super::notice::Notice;
-use super::scheduler::{Delivery, Job};
+use super::scheduler::{Delivery, QueuedNotice};
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
@@ -64,7 +64,7 @@ impl Delivery {
     ) -> Option<Option<u64>> {
         let Some(notice) = notice else { return self.remembers_more().then_some(None) };
         let lane = self.room(NoticeKind::Billing, notice)?;
-        Some(Some(self.hold(Job {
+        Some(Some(self.hold(QueuedNotice {
             kind: NoticeKind::Billing,
             id: Some(id),
             accepted_ms: now.unix_ms,
@@ -239,7 +239,7 @@ impl Delivery {
                     JournalRecord::Settled { id, expires_ms, outcome }
                 }
                 BeaconState::Owed { job } => {
-                    let Job { accepted_ms, notice, .. } = &self.jobs[&job];
+                    let QueuedNotice { accepted_ms, notice, .. } = &self.jobs[&job];
                     let (accepted_ms, notice) = (*accepted_ms, Some(notice.clone()));
                     // The first record has settled it.
                     let reservation = None;

@@ -9,7 +9,7 @@ use super::event::DeliveryTime;
 use super::journal::{JournalDecodeError, JournalRecord, NoticeEnd};
 use super::notice::Notice;
 use super::policy::DeliveryPolicy;
-use super::scheduler::{Delivery, Job};
+use super::scheduler::{Delivery, QueuedNotice};
 use crate::notices::reservation::Reservation;
 use crate::notices::token::TokenId;
 use openrtb::NoticeKind;
@@ -96,7 +96,7 @@ impl JournalReplay {
                     let past = Duration::from_millis(now.unix_ms.saturating_sub(accepted_ms));
                     let left = policy.billing_horizon.saturating_sub(past);
                     let lane = delivery.lanes.lane(notice.dsp());
-                    let job = delivery.hold(Job {
+                    let job = delivery.hold(QueuedNotice {
                         kind: NoticeKind::Billing,
                         id: Some(id),
                         accepted_ms,

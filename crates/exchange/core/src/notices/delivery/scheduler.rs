@@ -18,7 +18,7 @@ use super::policy::DeliveryPolicy;
 use crate::notices::token::TokenId;
 
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct QueuedNotice {
     pub(super) kind: NoticeKind,
     /// None for win and loss notices.
     pub(super) id: Option<TokenId>,
@@ -49,7 +49,7 @@ pub struct Delivery {
     pub(super) policy: DeliveryPolicy,
     pub(super) tokens: KnownBeacons,
     pub(super) lanes: DspLanes,
-    pub(super) jobs: BTreeMap<u64, Job>,
+    pub(super) jobs: BTreeMap<u64, QueuedNotice>,
     pub(super) flights: BTreeMap<Attempt, NoticeFlight>,
     deadlines: BTreeSet<(Tick, u64)>,
     pub(super) journalling: BTreeMap<JournalTicket, PendingRecord>,
@@ -191,7 +191,7 @@ impl Delivery {
     }
 
     /// Adds a notice to its lane, without scheduling it.
-    pub(super) fn hold(&mut self, job: Job) -> u64 {
+    pub(super) fn hold(&mut self, job: QueuedNotice) -> u64 {
         let number = self.next();
         let load = self.load(job.kind);
         load.notices += 1;
@@ -202,7 +202,7 @@ impl Delivery {
         number
     }
 
-    pub(super) fn release(&mut self, number: u64) -> Job {
+    pub(super) fn release(&mut self, number: u64) -> QueuedNotice {
         let job = self.jobs.remove(&number).expect("a job is released once");
         if let Some(at) = job.waits_for {
             self.lanes.unwait(job.lane, job.kind, at, number);
@@ -227,7 +227,7 @@ impl Delivery {
             self.counters.best_effort_shed += 1;
             return;
         };
-        let number = self.hold(Job {
+        let number = self.hold(QueuedNotice {
             kind,
             id: None,
             accepted_ms: now.unix_ms,
