@@ -46,7 +46,7 @@ pub use declaration::render::{default_toml, reference_markdown};
 pub use declaration::schema::json_schema;
 pub use declaration::{Form, KeyDoc, Need, Nesting, Role};
 pub use effective::Effective;
-pub use effective::difference::{DifferenceView, KeyChange, SettingDifference};
+pub use effective::difference::SettingDifference;
 pub use inputs::pattern::INCLUDES_MAX;
 pub use inputs::{Sources, Variables};
 pub use load::{

@@ -1,14 +1,22 @@
-//! Process settings in the operating system: cores, priority, descriptors and file permissions.
+//! Process settings in the operating system: cores, priority, descriptors and file permissions; and
+//! its wall clock.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 const NICE_MAX: i32 = 19;
+
+/// Milliseconds since 1970, by the wall clock.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// Binds the calling thread to one core.
 ///

@@ -2,7 +2,7 @@
 //! campaigns on one side, the exchange's view of both on the other.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use exchange_core::campaigns::{Catalogue, DirectCampaign, Interner, ProbeCounts};
 use exchange_core::{Lifetimes, Reservation};
@@ -21,6 +21,7 @@ use pacer_serve::registry::{AccountFacts, CampaignRules, PublishedCatalogue};
 use pacer_serve::{BudgetsConfig, Keyring, LedgerPort, PacerService, SettlementFeed, ShardRings};
 use runtime::builder::Builder;
 use runtime::config::{Quantity, Section};
+use runtime::process::unix_ms;
 use runtime::service::{Ports, ServiceError};
 use tracing::{error, info, warn};
 use units::{Cpm, Currency, Nanos};
@@ -289,9 +290,4 @@ fn exchange_campaigns(
         seats: seats.collect(),
         catalogue: before.renewed(campaigns.collect()),
     }
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

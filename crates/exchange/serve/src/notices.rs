@@ -10,7 +10,7 @@ mod settlements;
 mod start;
 
 pub use client::{CallError, NoticeClient, ServerAnswer};
-pub use clock::{DeliveryClock, unix_ms};
+pub use clock::DeliveryClock;
 pub use dispatcher::{
     BeaconAnswer, MARKUP_TIMEOUT, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor,
     NoticeSender, NoticeStatus, NoticeTiming,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use exchange_core::guard::{STEP, ShardGuard};
 use exchange_core::{AuctionIds, Seat};
 use runtime::metrics::Padded;
+use runtime::process::unix_ms;
 use runtime::shards::{Admission, Tasks};
 use runtime::traces::Tracer;
 use tokio::sync::watch;
@@ -22,7 +23,7 @@ use crate::fanout::{DspPool, DspReactor};
 use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, GuardPort, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
-use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer, unix_ms};
+use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer};
 use crate::recording::Recorder;
 
 /// Most spare body buffers, and the largest.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use pacer_core::shard::ShardOptions;
 use runtime::admin::{Api, ChangeAllowance, Readiness, ReloadedFiles};
@@ -12,6 +12,7 @@ use runtime::builder::JobHandle;
 use runtime::config::reload::Reload;
 use runtime::config::{ConfigProblem, Section};
 use runtime::metrics::Exposition;
+use runtime::process::unix_ms;
 use runtime::service::{Port, RunningService, Service, ServiceError, Startup};
 use tracing::{error, info, warn};
 
@@ -290,9 +291,4 @@ fn refused_files(problems: &[ConfigProblem]) -> Option<String> {
         let noun = if count == 1 { "problem" } else { "problems" };
         format!("{count} {noun} in {files}; what was defined before stays in force")
     })
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

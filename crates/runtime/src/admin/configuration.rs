@@ -1,17 +1,14 @@
 //! The configuration over HTTP: the one in force, and its reload. It must not know what is
 //! configured: the owner of the configuration is a [`Configuration`].
 
-use std::time::SystemTime;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::reply::{ErrorCode, Reply, ReplyResult};
-use super::rfc3339::rfc3339;
 use super::route::operation::Operation;
 use super::route::{Api, Method, Route};
-use crate::config::{ConfigProblem, ConfigProblems, DifferenceView, SettingDifference};
+use crate::config::{ConfigProblem, ConfigProblems, SettingDifference};
 
 /// The owner of the configuration.
 pub trait Configuration: Send + Sync {
@@ -27,30 +24,35 @@ pub trait Configuration: Send + Sync {
 }
 
 /// The configuration in force.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Configuration")]
 pub struct ConfigurationInForce {
-    /// Counts from 1.
+    /// Number of configurations applied so far, from 1.
     pub generation: u64,
     /// When it was read.
-    pub loaded_at: SystemTime,
-    /// Its main file.
+    #[schemars(extend("format" = "date-time"))]
+    pub loaded_at: String,
+    /// The main file.
     pub file: String,
-    /// Every key with its value; secrets masked.
-    pub effective: Value,
-    /// Keys that take effect only after a restart.
+    /// Keys in it that take effect only at the next start.
     pub needs_restart: Vec<String>,
+    /// Every key with its value, nested as in the file; null for absent keys without a default,
+    /// `"***"` for secrets.
+    #[schemars(with = "Map<String, Value>")]
+    pub configuration: Value,
 }
 
-/// The result of a reload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The changes from the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReloadSummary {
     /// The generation now in force.
     pub generation: u64,
     /// Differences from the previous generation.
     pub differences: Vec<SettingDifference>,
-    /// Keys that differ from the startup configuration and take effect only after a restart.
+    /// Keys that differ from those at the start, and take effect only at the next start.
     pub needs_restart: Vec<String>,
     /// The outcome of each service's own files.
+    #[serde(skip)]
     pub files: Vec<ReloadedFiles>,
 }
 
@@ -89,9 +91,9 @@ fn routes() -> Vec<Route<Box<dyn Configuration>>> {
         Route {
             method: Method::Get,
             path: "/v1/config",
-            answer: |configuration, _| Ok(show(configuration.in_force())),
+            answer: |configuration, _| Ok(Reply::json(&configuration.in_force())),
             operation: Operation::new(TAG, "config", "The configuration in force, secrets masked.")
-                .json::<ConfigurationView>(200, "The configuration in force."),
+                .json::<ConfigurationInForce>(200, "The configuration in force."),
         },
         Route {
             method: Method::Post,
@@ -125,42 +127,14 @@ fn routes() -> Vec<Route<Box<dyn Configuration>>> {
     ]
 }
 
-/// The configuration in force.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Configuration")]
-struct ConfigurationView {
-    /// Number of configurations applied so far, from 1.
-    generation: u64,
-    #[schemars(extend("format" = "date-time"))]
-    loaded_at: String,
-    /// The main file.
-    file: String,
-    /// Keys in it that take effect only at the next start.
-    needs_restart: Vec<String>,
-    /// Every key with its value, nested as in the file; null for absent keys without a default,
-    /// `"***"` for secrets.
-    #[schemars(with = "Map<String, Value>")]
-    configuration: Value,
-}
-
 /// The result of a reload.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Reloaded")]
 struct ReloadView {
     #[serde(flatten)]
-    taken: ReloadChanges,
+    taken: ReloadSummary,
     /// The changes from the files of accounts and campaigns; null without `[budgets]`.
     campaigns: Option<FileCounts>,
-}
-
-/// The changes from the configuration.
-#[derive(Serialize, JsonSchema)]
-struct ReloadChanges {
-    generation: u64,
-    #[schemars(with = "Vec<DifferenceView>")]
-    differences: Vec<SettingDifference>,
-    /// Keys that differ from those at the start, and take effect only at the next start.
-    needs_restart: Vec<String>,
 }
 
 /// Number of definitions in files that changed.
@@ -185,7 +159,7 @@ struct InvalidCampaignFiles {
     #[serde(flatten)]
     problems: InvalidConfiguration,
     #[serde(flatten)]
-    taken: ReloadChanges,
+    taken: ReloadSummary,
 }
 
 /// The API of `configuration`.
@@ -194,14 +168,8 @@ pub fn configuration(configuration: impl Configuration + 'static) -> Api {
     Api::new(configuration, routes())
 }
 
-fn show(in_force: ConfigurationInForce) -> Reply {
-    let ConfigurationInForce { generation, loaded_at, file, effective, needs_restart } = in_force;
-    let (loaded_at, configuration) = (rfc3339(loaded_at), effective);
-    Reply::json(&ConfigurationView { generation, loaded_at, file, needs_restart, configuration })
-}
-
 fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> ReplyResult {
-    let ReloadSummary { generation, differences, needs_restart, files } = match outcome {
+    let mut taken = match outcome {
         Ok(summary) => summary,
         Err(ReloadError::Unavailable(why)) => {
             return Err(Reply::error(ErrorCode::Unavailable, &why));
@@ -215,9 +183,8 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> ReplyResult {
             return Err(Reply::error_with(ErrorCode::InvalidConfiguration, &message, members));
         }
     };
-    let taken = ReloadChanges { generation, differences, needs_restart };
     let (mut campaigns, mut problems) = (None, Vec::new());
-    for outcome in files {
+    for outcome in std::mem::take(&mut taken.files) {
         match outcome {
             ReloadedFiles::Taken { created, changed, removed } => {
                 let counts: &mut FileCounts = campaigns.get_or_insert_default();
@@ -238,8 +205,9 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> ReplyResult {
     if !problems.is_empty() {
         let count = problems.len();
         let message = format!(
-            "the configuration is in force, as generation {generation}; {} in the files of \
+            "the configuration is in force, as generation {}; {} in the files of \
              accounts and campaigns; what they defined before stays in force",
+            taken.generation,
             counted(count)
         );
         let problems = InvalidConfiguration { count, problems };

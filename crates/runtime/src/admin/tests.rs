@@ -191,9 +191,9 @@ impl Configuration for Held {
     fn in_force(&self) -> ConfigurationInForce {
         ConfigurationInForce {
             generation: 7,
-            loaded_at: SystemTime::UNIX_EPOCH,
+            loaded_at: rfc3339(SystemTime::UNIX_EPOCH),
             file: "vickrey.toml".to_owned(),
-            effective: json!({ "admin": { "token": "***" } }),
+            configuration: json!({ "admin": { "token": "***" } }),
             needs_restart: vec!["admin.listen".to_owned()],
         }
     }

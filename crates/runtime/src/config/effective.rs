@@ -52,27 +52,7 @@ impl EffectiveKey {
         }
     }
 
-    /// The part that the files give. None if they give nothing.
-    fn given_json(&self) -> Option<Value> {
-        match self {
-            Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
-                None
-            }
-            Self::Value { .. } | Self::Url { .. } | Self::Secret(_) => self.shown(),
-            Self::Table(keys) => {
-                let given = |(name, setting): &(Cow<'static, str>, Self)| {
-                    let value = setting.given_json()?;
-                    let is_empty = value.as_object().is_some_and(Map::is_empty);
-                    (!is_empty).then(|| (name.clone().into_owned(), value))
-                };
-                Some(keys.iter().filter_map(given).collect::<Map<_, _>>().into())
-            }
-            Self::Tables(tables) if tables.is_empty() => None,
-            Self::Tables(tables) => Some(tables.iter().filter_map(Self::given_json).collect()),
-        }
-    }
-
-    /// Writes [`given_json`](Self::given_json) as text, names sorted. False if nothing is given.
+    /// Writes what the files give as JSON, names sorted. False if they give nothing.
     fn write_given(&self, text: &mut Vec<u8>) -> bool {
         match self {
             Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
@@ -176,7 +156,9 @@ impl Effective {
 
     /// The same without defaults, in canonical form: reading it again gives the same configuration.
     pub fn given_json(&self) -> Value {
-        self.root.given_json().unwrap_or_default()
+        let mut text = Vec::new();
+        self.root.write_given(&mut text);
+        serde_json::from_slice(&text).expect("it is written as JSON")
     }
 
     /// Calls `each` with the [`given_json`](Self::given_json) of every table under a key of the

@@ -251,16 +251,23 @@ impl ConnectionStream {
     }
 }
 
+/// Calls a method of the stream within.
+macro_rules! delegate {
+    ($stream:expr, $method:ident($($argument:ident),*)) => {
+        match $stream.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).$method($($argument),*),
+            Self::Tls(stream) => Pin::new(stream).$method($($argument),*),
+        }
+    };
+}
+
 impl AsyncRead for ConnectionStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, into),
-        }
+        delegate!(self, poll_read(cx, into))
     }
 }
 
@@ -270,10 +277,7 @@ impl AsyncWrite for ConnectionStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        delegate!(self, poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -281,10 +285,7 @@ impl AsyncWrite for ConnectionStream {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
-        }
+        delegate!(self, poll_write_vectored(cx, parts))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -295,16 +296,10 @@ impl AsyncWrite for ConnectionStream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        delegate!(self, poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        delegate!(self, poll_shutdown(cx))
     }
 }

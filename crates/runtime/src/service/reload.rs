@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 use super::ServiceReload;
 use super::kind::ServiceInstance;
 use super::shell_config::{ShellConfig, ShellFile};
-use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary};
+use crate::admin::{Configuration, ConfigurationInForce, ReloadError, ReloadSummary, rfc3339};
 use crate::builder::Builder;
 use crate::config::reload::{Hangup, Reload, ReloadHandle, Trigger, WatchedFiles, load};
 use crate::config::{Effective, Loaded, Section, SettingDifference, Sources};
@@ -72,10 +72,10 @@ impl Configuration for LiveConfiguration {
         let now = self.now();
         ConfigurationInForce {
             generation: now.generation,
-            loaded_at: now.loaded_at,
+            loaded_at: rfc3339(now.loaded_at),
             file: self.0.file.display().to_string(),
-            effective: now.effective.to_json(),
             needs_restart: now.needs_restart.clone(),
+            configuration: now.effective.to_json(),
         }
     }
 

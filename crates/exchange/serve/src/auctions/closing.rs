@@ -16,6 +16,7 @@ use exchange_core::{
     offer_others, sales,
 };
 use openrtb::codes::NoBidReason;
+use runtime::process::unix_ms;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -27,7 +28,7 @@ use crate::auctions::reservations::{AuctionReservations, DirectBids, SealedReser
 use crate::auctions::trace::AuctionTimings;
 use crate::budgets::billing::DirectBill;
 use crate::fanout::Outcomes;
-use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer, unix_ms};
+use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer};
 use crate::shard::{ExchangeShard, ShardSnapshot};
 
 /// Time kept from fetching ads, to write the answer.

@@ -16,9 +16,9 @@ use pacer_core::messages::CampaignIndex;
 use pacer_core::strategy::CampaignFlight;
 use runtime::builder::{Builder, Job};
 use runtime::metrics::MetricsPage;
+use runtime::process::unix_ms;
 
 use crate::budgets::shard::HandoverSlot;
-use crate::notices::unix_ms;
 
 /// How often shards' counts are taken.
 const TAKEN_EVERY: Duration = Duration::from_millis(500);

@@ -23,6 +23,7 @@ use pacer_core::shard::{
     Denial, ShardCounts, ShardLedger, ShardOptions, ShardOptionsError, ShardTime,
 };
 use pacer_core::strategy::{BidPace, DrawKey, decide};
+use runtime::process::unix_ms;
 use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
 
@@ -31,7 +32,6 @@ use counting::FunnelCounting;
 pub(crate) use counting::HandoverSlot;
 
 use crate::metrics::ExchangeMetrics;
-use crate::notices::unix_ms;
 
 /// Interval of the exchange with the ledger; a fraction of a slice's time.
 pub(crate) const TURN: Duration = Duration::from_millis(10);

@@ -18,6 +18,7 @@ use hyper::header::{
     USER_AGENT,
 };
 use hyper::{Response, StatusCode, Uri};
+use runtime::process::unix_ms;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::debug;
@@ -26,7 +27,6 @@ use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price, Rounding};
 use crate::fanout::answer::NODE_HEADER;
 use crate::notices::{
     BeaconAnswer, ForeignBeacon, MARKUP_TIMEOUT, MarkupFetch, NoticeCommand, Sealer, ServerAnswer,
-    unix_ms,
 };
 use crate::shard::{ExchangeShard, ShardSnapshot};
 

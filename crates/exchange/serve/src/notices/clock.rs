@@ -1,8 +1,7 @@
-//! The wall clock, and the clocks by which notices are delivered.
-
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+//! The clocks by which notices are delivered.
 
 use exchange_core::delivery::DeliveryTime;
+use runtime::process::unix_ms;
 use tokio::time::Instant;
 use units::Tick;
 
@@ -21,9 +20,4 @@ impl DeliveryClock {
     pub(super) fn instant(&self, tick: Tick) -> Instant {
         self.0 + tick.since(Tick::ZERO)
     }
-}
-
-pub fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -13,10 +13,9 @@ use eventlog::lane::{
 use eventlog::{LogEntry, LogReadError, LogReader};
 use events::RecordKind;
 use exchange_core::delivery::{Event, JournalRecord, JournalReplay, JournalTicket, TicketQueue};
+use runtime::process::unix_ms;
 use tokio::sync::mpsc;
 use tracing::{error, info};
-
-use super::clock::unix_ms;
 
 /// Writes records to the log, and receives its reports.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use eventlog::LogReadError;
 use eventlog::lane::{LaneKind, LogBuilder};
 use exchange_core::delivery::{DeliveryPolicy, JournalReplay};
+use runtime::process::unix_ms;
 use tracing::error;
 
-use super::clock::unix_ms;
 use super::journal::NoticeJournal;
 use super::settlements::Settlements;
 

@@ -14,10 +14,10 @@ use events::RecordKind;
 use exchange_core::record::{
     GenerationInForce, GenerationRecord, UnrecordableGeneration, encode_generation,
 };
+use runtime::process::unix_ms;
 use tracing::{error, warn};
 
 use crate::config::ExchangeConfig;
-use crate::notices::unix_ms;
 
 /// Longest wait for a generation to become durable.
 const DURABLE_TIMEOUT: Duration = Duration::from_secs(5);

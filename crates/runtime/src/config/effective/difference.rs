@@ -12,39 +12,13 @@ use serde_json::Value;
 use crate::config::effective::{Effective, EffectiveKey};
 use crate::config::toml_text::{joined, toml_key};
 
-/// One key or table that differs between two configurations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "DifferenceView")]
+/// A key or table that differs between two configurations, with JSON values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Difference")]
 pub struct SettingDifference {
+    change: KeyChange,
     /// Dotted key, as in `dsp["acme"].url`; tables without an `id` are counted from 0.
     pub key: String,
-    /// How it differs.
-    pub change: KeyChange,
-}
-
-/// How a key differs. Secrets and queries of URLs are masked as in [`Effective::to_json`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyChange {
-    /// Only the new configuration has it. None if it is a table, whose keys follow.
-    Added(Option<Value>),
-    /// Only the old one has it. None if it is a table, whose keys follow.
-    Removed(Option<Value>),
-    /// Both have it, with different values.
-    Changed {
-        /// The old value.
-        old: Value,
-        /// The new value.
-        new: Value,
-    },
-}
-
-/// A key or table that differs between two configurations, with JSON values.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Difference")]
-pub struct DifferenceView {
-    #[schemars(extend("enum" = ["added", "removed", "changed"]))]
-    change: &'static str,
-    key: String,
     /// Absent if the key was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     new: Option<Value>,
@@ -53,28 +27,30 @@ pub struct DifferenceView {
     old: Option<Value>,
 }
 
-impl From<SettingDifference> for DifferenceView {
-    fn from(SettingDifference { key, change }: SettingDifference) -> Self {
-        let (change, old, new) = match change {
-            KeyChange::Added(new) => ("added", None, new),
-            KeyChange::Removed(old) => ("removed", old, None),
-            KeyChange::Changed { old, new } => ("changed", Some(old), Some(new)),
-        };
-        Self { change, key, new, old }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum KeyChange {
+    Added,
+    Removed,
+    Changed,
 }
 
 /// `+ key = value`, `- key = value` or `~ key = old -> new`; tables without a value.
 impl fmt::Display for SettingDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = &self.key;
-        match &self.change {
-            KeyChange::Added(None) => write!(f, "+ {key}"),
-            KeyChange::Removed(None) => write!(f, "- {key}"),
-            KeyChange::Added(Some(value)) => write!(f, "+ {key} = {value}"),
-            KeyChange::Removed(Some(value)) => write!(f, "- {key} = {value}"),
-            KeyChange::Changed { old, new } if old == new => write!(f, "~ {key} = {new} (changed)"),
-            KeyChange::Changed { old, new } => write!(f, "~ {key} = {old} -> {new}"),
+        let Self { change, key, new, old } = self;
+        let sign = match change {
+            KeyChange::Added => '+',
+            KeyChange::Removed => '-',
+            KeyChange::Changed => '~',
+        };
+        write!(f, "{sign} {key}")?;
+        match (old, new) {
+            (None, None) => Ok(()),
+            (None, Some(value)) | (Some(value), None) => write!(f, " = {value}"),
+            (Some(old), Some(new)) if old == new => write!(f, " = {new} (changed)"),
+            (Some(old), Some(new)) => write!(f, " = {old} -> {new}"),
         }
     }
 }
@@ -82,7 +58,7 @@ impl fmt::Display for SettingDifference {
 impl Effective {
     /// Differences of `new`, in the order of the declarations. A table that only one side has is
     /// followed by the keys that its files give. Tables are matched by `id`, in any order, or else
-    /// by position.
+    /// by position. Values are masked as in [`to_json`](Self::to_json).
     pub fn differences(&self, new: &Self) -> Vec<SettingDifference> {
         let mut found = Vec::new();
         compare(&mut found, "", &self.root, &new.root);
@@ -132,8 +108,9 @@ fn compare(found: &mut Vec<SettingDifference>, path: &str, old: &EffectiveKey, n
             };
             if let (Some(old_value), Some(new_value), false) = (old.shown(), new.shown(), is_equal)
             {
-                let change = KeyChange::Changed { old: old_value, new: new_value };
-                found.push(SettingDifference { key: path.to_owned(), change });
+                let (change, key) = (KeyChange::Changed, path.to_owned());
+                let (new, old) = (Some(new_value), Some(old_value));
+                found.push(SettingDifference { change, key, new, old });
             }
         }
     }
@@ -163,15 +140,15 @@ fn one_side(
     found: &mut Vec<SettingDifference>,
     path: &str,
     setting: &EffectiveKey,
-    change: fn(Option<Value>) -> KeyChange,
+    change: KeyChange,
 ) {
+    let is_new = change == KeyChange::Added;
+    let (new, old) = if is_new { (setting.shown(), None) } else { (None, setting.shown()) };
+    if !matches!(setting, EffectiveKey::Absent | EffectiveKey::Tables(_)) {
+        found.push(SettingDifference { change, key: path.to_owned(), new, old });
+    }
     match setting {
-        EffectiveKey::Absent => (),
-        EffectiveKey::Value { .. } | EffectiveKey::Url { .. } | EffectiveKey::Secret(_) => {
-            found.push(SettingDifference { key: path.to_owned(), change: change(setting.shown()) });
-        }
         EffectiveKey::Table(keys) => {
-            found.push(SettingDifference { key: path.to_owned(), change: change(None) });
             for (name, setting) in keys.iter().filter(|(_, setting)| is_given(setting)) {
                 one_side(found, &joined(path, &toml_key(name)), setting, change);
             }
@@ -182,6 +159,7 @@ fn one_side(
                 one_side(found, &format!("{path}[{key}]"), setting, change);
             }
         }
+        _ => (),
     }
 }
 

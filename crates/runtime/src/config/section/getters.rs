@@ -18,13 +18,33 @@ use crate::config::values::quantity::{Bounds, Quantity, WholeNumber};
 use crate::config::values::secret::{self, Secret};
 use crate::config::values::{self, HttpUrl};
 
+/// Getters of text in one form.
+macro_rules! textual {
+    ($($doc:literal $getter:ident -> $value:ty: $form:ident, $parse:path;)*) => {$(
+        #[doc = $doc]
+        pub fn $getter<P: Presence<Literal = &'static str>>(
+            &mut self,
+            key: &'static str,
+            presence: P,
+            doc: &'static str,
+        ) -> P::Out<$value> {
+            self.textual(KeyDeclaration { key, presence, form: Form::$form, doc }, $parse)
+        }
+    )*};
+}
+
 impl Section<'_> {
-    /// Non-empty text.
-    pub fn text<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<String>
-    where
-        P: Presence<Literal = &'static str>,
-    {
-        self.parsed(key, presence, values::text, doc)
+    textual! {
+        "Non-empty text."
+        text -> String: Text, values::text;
+        "A price with its currency, written `\"0.50 USD\"`."
+        price -> Price: Price, values::price;
+        "A currency, written `\"USD\"`."
+        currency -> Currency: Currency, values::currency;
+        "An IP address and a port, written `\"127.0.0.1:8080\"`."
+        socket_address -> SocketAddr: SocketAddress, values::socket_address;
+        "A URL without TLS, written `\"http://host:port/path\"`."
+        url -> HttpUrl: Url, values::http_url;
     }
 
     /// Text that `parse` turns into a value or refuses with a remedy, a lower-case fragment.
@@ -116,51 +136,6 @@ impl Section<'_> {
             let parts = u32::try_from(bounds.read(given)?).ok().and_then(Ppm::new);
             Ok(parts.expect("the bounds end at the whole"))
         })
-    }
-
-    /// A price with its currency, written `"0.50 USD"`.
-    pub fn price<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<Price>
-    where
-        P: Presence<Literal = &'static str>,
-    {
-        self.textual(KeyDeclaration { key, presence, form: Form::Price, doc }, values::price)
-    }
-
-    /// A currency, written `"USD"`.
-    pub fn currency<P>(
-        &mut self,
-        key: &'static str,
-        presence: P,
-        doc: &'static str,
-    ) -> P::Out<Currency>
-    where
-        P: Presence<Literal = &'static str>,
-    {
-        self.textual(KeyDeclaration { key, presence, form: Form::Currency, doc }, values::currency)
-    }
-
-    /// An IP address and a port, written `"127.0.0.1:8080"`.
-    pub fn socket_address<P>(
-        &mut self,
-        key: &'static str,
-        presence: P,
-        doc: &'static str,
-    ) -> P::Out<SocketAddr>
-    where
-        P: Presence<Literal = &'static str>,
-    {
-        self.textual(
-            KeyDeclaration { key, presence, form: Form::SocketAddress, doc },
-            values::socket_address,
-        )
-    }
-
-    /// A URL without TLS, written `"http://host:port/path"`.
-    pub fn url<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<HttpUrl>
-    where
-        P: Presence<Literal = &'static str>,
-    {
-        self.textual(KeyDeclaration { key, presence, form: Form::Url, doc }, values::http_url)
     }
 
     /// A text that no message or page shows: literal, or a reference, `"env:NAME"` to an

@@ -6,11 +6,11 @@ use eventlog::disk::testing::FaultDisk;
 use exchange_core::delivery::{
     BestEffort, DeliveryPolicy, ForwardedDevice, JournalRecord, JournalReplay,
 };
+use runtime::process::unix_ms;
 use tokio::task::{LocalSet, yield_now};
 use tokio::time::advance;
 
 use super::*;
-use crate::notices::clock::unix_ms;
 use crate::notices::journal::tests::LogByHand;
 use crate::notices::settlements::NoBudgets;
 

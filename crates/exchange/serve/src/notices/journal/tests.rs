@@ -14,9 +14,10 @@ use exchange_core::TokenId;
 use exchange_core::delivery::{
     Beacon, DeliveryPolicy, Effect, ForwardedDevice, JournalReplay, Notice,
 };
+use runtime::process::unix_ms;
 
 use super::*;
-use crate::notices::{DeliveryClock, unix_ms};
+use crate::notices::DeliveryClock;
 
 const OTHER: u8 = 9;
 
