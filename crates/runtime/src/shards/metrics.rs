@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::metrics::{Counter, Gauge, Histogram, MetricsPage, Padded, PerShard};
 
 /// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Overload {
     /// It would wait too long.
     Wait,
@@ -15,18 +16,7 @@ pub enum Overload {
     InFlight,
 }
 
-impl Overload {
-    /// Every reason, in declaration order.
-    pub const ALL: [Self; 2] = [Self::Wait, Self::InFlight];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Wait => "wait",
-            Self::InFlight => "in_flight",
-        }
-    }
-}
+units::labelled!(Overload);
 
 #[derive(Debug)]
 pub(super) struct AcceptorCounters {
