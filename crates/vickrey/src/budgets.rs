@@ -34,6 +34,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct DirectCampaignRules(DirectRules);
 
 impl CampaignRules for DirectCampaignRules {
+    const REQUIRED_TABLES: &'static [&'static str] = DirectRules::REQUIRED_TABLES;
+
     type Shared = Interner;
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {

@@ -20,6 +20,8 @@ use units::Cpm;
 pub struct DirectPart(DirectRules);
 
 impl CampaignRules for DirectPart {
+    const REQUIRED_TABLES: &'static [&'static str] = DirectRules::REQUIRED_TABLES;
+
     type Shared = Interner;
 
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
@@ -144,7 +146,7 @@ fn campaigns() {
     }
     of.takes_items("/hours", &["Mon-FRI 08-20", "mon", "sat-sun", "fri 00-24", "22-02"]);
     of.check("/hours", false, &[json!("mon"), json!([8])]);
-    for key in ["id", "account", "start", "end"] {
+    for key in ["id", "account", "start", "end", "bid", "creative"] {
         let mut body = campaign();
         body.as_object_mut().unwrap().remove(key);
         of.judge(&format!("without {key}"), &body, false);
@@ -223,6 +225,7 @@ fn parts() {
     check("CampaignPatch", true, &patch);
     for bad in [
         json!({ "end": null }),
+        json!({ "creative": null }),
         json!({ "strategy": { "up": 1.5 } }),
         json!({ "creative": {} }),
         json!({ "colour": "red" }),

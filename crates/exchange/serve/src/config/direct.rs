@@ -23,6 +23,9 @@ pub const DIRECT_DSP: &str = "direct";
 pub struct DirectRules(pub Arc<BiddingRules>);
 
 impl DirectRules {
+    /// Tables that every campaign has.
+    pub const REQUIRED_TABLES: &[&str] = &["bid", "creative"];
+
     /// Reads `bid`, `targeting` and `[[creative]]` of a campaign whose account is in `currency`.
     pub fn read(s: &mut Section<'_>, currency: Currency) -> Self {
         let about = "What it bids: `value` or `price`, in the currency of its account.";

@@ -63,9 +63,11 @@ fn declared_account() -> Value {
 
 fn declared_campaign<R: CampaignRules>() -> Value {
     let facts = |_: &str| Ok(AccountFacts::unknown());
-    declared("What is paid for. The keys are those of `[[campaign]]` in a file.", |s| {
-        drop(DefinedCampaign::<R>::read(s, facts));
-    })
+    let doc = "What is paid for. The keys are those of `[[campaign]]` in a file.";
+    let mut schema = declared(doc, |s| drop(DefinedCampaign::<R>::read(s, facts)));
+    let required = schema["required"].as_array_mut().expect("a table's schema lists its keys");
+    required.extend(R::REQUIRED_TABLES.iter().map(|&table| table.into()));
+    schema
 }
 
 fn declared(doc: &str, read: impl Fn(&mut Section<'_>)) -> Value {

@@ -37,6 +37,9 @@ impl AccountFacts {
 
 /// The exchange's part of a campaign: targeting, creatives and bids.
 pub trait CampaignRules: Clone + Send + Sync + Sized + 'static {
+    /// Tables of its own that every campaign has.
+    const REQUIRED_TABLES: &'static [&'static str] = &[];
+
     /// Values that rules read together share.
     type Shared: Default;
 
