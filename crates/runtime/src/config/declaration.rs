@@ -116,7 +116,7 @@ impl Form {
             Self::Url => "an http URL".to_owned(),
             Self::OneOf(names) => alternatives(names.iter().copied()),
             Self::Secret => "a secret".to_owned(),
-            Self::Texts => "a list of texts".to_owned(),
+            Self::Texts => "a list of strings".to_owned(),
             Self::Integers(_) => "a list of whole numbers".to_owned(),
         }
     }

@@ -48,10 +48,8 @@ impl DefaultFile {
                 let note = format!("{prefix}{}", form.phrase_with_range());
                 (note, *written, *need == Need::Optional)
             }
-            Role::Map(example) => ("optional: names and their texts".to_owned(), *example, true),
-            Role::Secrets(example) => {
-                ("optional: names and their secrets".to_owned(), *example, true)
-            }
+            Role::Map(example) => ("optional: a table of strings".to_owned(), *example, true),
+            Role::Secrets(example) => ("optional: a table of secrets".to_owned(), *example, true),
             Role::Tables { .. } | Role::Renamed(_) => return,
         };
         let prose = format!("{} ({note})", key.doc);
@@ -132,14 +130,12 @@ fn row(key: &KeyDoc) -> Option<String> {
             };
             (cell(&form.phrase_with_range()), default)
         }
-        Role::Map(example) => (
-            "names and their texts".to_owned(),
-            format!("none; e.g. `{}`", cell(&example.to_toml())),
-        ),
-        Role::Secrets(example) => (
-            "names and their secrets".to_owned(),
-            format!("none; e.g. `{}`", cell(&example.to_toml())),
-        ),
+        Role::Map(example) => {
+            ("a table of strings".to_owned(), format!("none; e.g. `{}`", cell(&example.to_toml())))
+        }
+        Role::Secrets(example) => {
+            ("a table of secrets".to_owned(), format!("none; e.g. `{}`", cell(&example.to_toml())))
+        }
         Role::Renamed(new) => {
             return Some(format!("| `{}` | | | Renamed: write `{new}`. |\n", key.name));
         }

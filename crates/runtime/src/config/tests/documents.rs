@@ -33,7 +33,7 @@ fn declared(s: &mut Section<'_>) {
 fn default_file() {
     let want = r#"# Files to include; paths are relative to this file. The last part of a path may contain `*`, and
 # matching files are read in the order of their names. Repeated tables append, other tables merge,
-# and no key may be set twice. (optional: a list of texts)
+# and no key may be set twice. (optional: a list of strings)
 #include = ["dsps.d/*.toml", "rates.toml"]
 
 # Root keys come first. (true or false)
@@ -60,13 +60,13 @@ tmax = "250ms"
 # Its name | unique. (required: text)
 #id = "dsp-1"
 
-# Sent along. (optional: names and their texts)
+# Sent along. (optional: a table of strings)
 #headers = { "x-key" = "1" }
 
 # Opens it. (optional: a secret)
 #token = "env:DSP_TOKEN"
 
-# Sent along, unseen. (optional: names and their secrets)
+# Sent along, unseen. (optional: a table of secrets)
 #credentials = { "authorization" = "file:dsp-1.key" }
 "#;
     assert_eq!(default_toml(&describe(declared)), want);
@@ -76,7 +76,7 @@ tmax = "250ms"
 fn reference() {
     let want = r#"| key | value | default | meaning |
 |---|---|---|---|
-| `include` | a list of texts | none; e.g. `["dsps.d/*.toml", "rates.toml"]` | Files to include; paths are relative to this file. The last part of a path may contain `*`, and matching files are read in the order of their names. Repeated tables append, other tables merge, and no key may be set twice. |
+| `include` | a list of strings | none; e.g. `["dsps.d/*.toml", "rates.toml"]` | Files to include; paths are relative to this file. The last part of a path may contain `*`, and matching files are read in the order of their names. Repeated tables append, other tables merge, and no key may be set twice. |
 | `strict` | true or false | `true` | Root keys come first. |
 
 ## `[log]`
@@ -104,9 +104,9 @@ A demand-side platform to ask. Optional; may be repeated.
 | key | value | default | meaning |
 |---|---|---|---|
 | `id` | text | **required**; e.g. `"dsp-1"` | Its name \| unique. |
-| `headers` | names and their texts | none; e.g. `{ "x-key" = "1" }` | Sent along. |
+| `headers` | a table of strings | none; e.g. `{ "x-key" = "1" }` | Sent along. |
 | `token` | a secret | none; e.g. `"env:DSP_TOKEN"` | Opens it. |
-| `credentials` | names and their secrets | none; e.g. `{ "authorization" = "file:dsp-1.key" }` | Sent along, unseen. |
+| `credentials` | a table of secrets | none; e.g. `{ "authorization" = "file:dsp-1.key" }` | Sent along, unseen. |
 "#;
     assert_eq!(reference_markdown(&describe(declared)), want);
 }

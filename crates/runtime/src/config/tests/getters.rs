@@ -251,7 +251,7 @@ fn texts() {
     let read = |s: &mut Section<'_>| s.texts("key", &["320x50"], size, "Doc.");
     check(read, "[]", Ok(vec![]));
     check(read, "[\"1x1\", \"2x2\"]", Ok(vec!["1x1".to_owned(), "2x2".to_owned()]));
-    check(read, "\"1x1\"", Err("expected a list of texts, for example [\"320x50\"]"));
+    check(read, "\"1x1\"", Err("expected a list of strings, for example [\"320x50\"]"));
     assert_eq!(
         problems_of("key = [\"1x1\",\n  \"big\", 7]", read),
         [

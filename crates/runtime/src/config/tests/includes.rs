@@ -200,7 +200,7 @@ fn includes_that_cannot_be() {
     include(
         "5",
         &[
-            "line 1: include = 5: expected a list of texts, for example [\"dsps.d/*.toml\", \"rates.toml\"]",
+            "line 1: include = 5: expected a list of strings, for example [\"dsps.d/*.toml\", \"rates.toml\"]",
         ],
     );
     include(
