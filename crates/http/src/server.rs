@@ -1,8 +1,6 @@
 //! Serves the requests of one connection, over HTTP/1.1 or HTTP/2, to its end. It must not know the
 //! origin of the connection, nor its idle limits: the caller enforces them.
 
-mod linger;
-
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::error::Error;
@@ -17,8 +15,6 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-
-use linger::LingeringStream;
 
 /// An error of a connection or a body.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -60,13 +56,11 @@ where
 {
     let service =
         service_fn(|request| async { Ok::<_, Infallible>(handler.answer(request).await) });
-    let is_draining = Rc::default();
-    let stream = TokioIo::new(LingeringStream::new(stream, Rc::clone(&is_draining)));
-    let mut connection = pin!(http1_builder(limits).serve_connection(stream, service));
+    let mut connection =
+        pin!(http1_builder(limits).serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         served = connection.as_mut() => served,
         () = drain => {
-            is_draining.set(true);
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -169,13 +163,12 @@ where
             Ok::<_, Infallible>(response)
         })
     });
-    let is_draining = Rc::default();
-    let stream = TokioIo::new(LingeringStream::new(stream, Rc::clone(&is_draining)));
-    let mut connection = http1_builder(limits).serve_connection(stream, service);
+    let mut connection = http1_builder(limits).serve_connection(TokioIo::new(stream), service);
     let mut drain = pin!(drain);
+    let mut is_draining = false;
     std::future::poll_fn(|cx| {
-        if !is_draining.get() && drain.as_mut().poll(cx).is_ready() {
-            is_draining.set(true);
+        if !is_draining && drain.as_mut().poll(cx).is_ready() {
+            is_draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
         connection.poll_without_shutdown(cx)
@@ -184,7 +177,7 @@ where
     let parts = connection.into_parts();
     let (mut stream, read) = (parts.io.into_inner(), parts.read_buf);
     match slot.0.take() {
-        Some(run) => run(Upgraded { stream: stream.into_inner(), read }).await,
+        Some(run) => run(Upgraded { stream, read }).await,
         None => stream.shutdown().await?,
     }
     Ok(())

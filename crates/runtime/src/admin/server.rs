@@ -30,6 +30,7 @@ use crate::control::BLOCKING_MAX;
 use crate::shards::{
     ActiveStream, Activity, ConnectionLimits, ConnectionTable, ConnectionTimeouts,
 };
+use crate::shutdown::Shutdown;
 
 /// Longest life of a connection, idle or not.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
@@ -59,6 +60,7 @@ pub(super) struct Server {
     token: Option<Secret>,
     hosts: Vec<String>,
     timeouts: ConnectionTimeouts,
+    shutdown: Shutdown,
     connections: ConnectionTable,
     /// For health and metrics alone.
     health: ConnectionTable,
@@ -75,6 +77,7 @@ enum Scope {
 impl Server {
     pub(super) fn new(options: &AdminOptions, pages: Pages) -> Self {
         Self {
+            shutdown: pages.shutdown.clone(),
             apis: pages.into_apis().into_iter().map(Arc::new).collect(),
             token: options.token.clone(),
             hosts: options.hosts.clone(),
@@ -118,7 +121,7 @@ impl Server {
 
     async fn serve(self: Rc<Self>, stream: TcpStream, activity: Activity, scope: Scope) {
         let timeouts = self.timeouts;
-        let stream = ActiveStream::new(stream, activity.clone());
+        let stream = ActiveStream::new(stream, activity.clone(), self.shutdown.clone());
         let handler =
             Rc::new(OperatorConnection { server: self, activity: activity.clone(), scope });
         // A drain must not close the connections of operators who watch it.

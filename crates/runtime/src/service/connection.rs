@@ -134,7 +134,7 @@ impl ClientConnection {
         let stream = StampedStream::new(stream);
         let clock = stream.clock();
         let activity = open.activity();
-        let stream = ActiveStream::new(stream, activity.clone());
+        let stream = ActiveStream::new(stream, activity.clone(), shutdown.clone());
         let timeouts = options.timeouts;
         let stream = match options.tls {
             None => ConnectionStream::Plain(stream),

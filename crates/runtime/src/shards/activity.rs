@@ -6,13 +6,19 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::table::TableEntry;
+use crate::shutdown::Shutdown;
+
+/// How long a connection is still read after its shutdown.
+const LINGER: Duration = Duration::from_secs(2);
+/// Bytes discarded by one read.
+const DISCARD_BYTES: usize = 16 * 1024;
 
 /// Limits on the time that a connection spends without a complete head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,17 +170,29 @@ impl Activity {
     }
 }
 
-/// A socket that reports its bytes to an [`Activity`].
+/// A socket that reports its bytes to an [`Activity`], and that lingers: after its shutdown it
+/// discards what arrives until the client closes, for at most [`LINGER`]. Closing both directions at
+/// once resets the connection, and a client that is still sending loses the response (RFC 9112,
+/// section 9.6).
 #[derive(Debug)]
 pub struct ActiveStream<S> {
     stream: S,
     activity: Activity,
+    /// While it drains, connections do not linger.
+    shutdown: Shutdown,
+    lingering: Option<Lingering>,
+}
+
+#[derive(Debug)]
+struct Lingering {
+    end: Pin<Box<Sleep>>,
+    discarded: Box<[u8]>,
 }
 
 impl<S> ActiveStream<S> {
     /// Wraps the connection's socket.
-    pub fn new(stream: S, activity: Activity) -> Self {
-        Self { stream, activity }
+    pub fn new(stream: S, activity: Activity, shutdown: Shutdown) -> Self {
+        Self { stream, activity, shutdown, lingering: None }
     }
 }
 
@@ -193,7 +211,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ActiveStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for ActiveStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ActiveStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -218,7 +236,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ActiveStream<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, shutdown, lingering, .. } = self.get_mut();
+        if lingering.is_none() {
+            ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+            if shutdown.is_started() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let Lingering { end, discarded } = lingering.get_or_insert_with(|| Lingering {
+            end: Box::pin(sleep(LINGER)),
+            discarded: vec![0; DISCARD_BYTES].into_boxed_slice(),
+        });
+        while end.as_mut().poll(cx).is_pending() {
+            let mut buffer = ReadBuf::new(discarded);
+            match ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => (),
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }

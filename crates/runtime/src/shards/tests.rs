@@ -36,12 +36,12 @@ async fn serve(shard: ShardContext) {
 
 async fn serve_within(timeouts: ConnectionTimeouts, mut shard: ShardContext) {
     while let Some(Accepted { stream, listener, open, .. }) = shard.accept().await {
-        let index = shard.index();
+        let (index, shutdown) = (shard.index(), shard.shutdown().clone());
         shard.tasks().spawn_isolated(async move {
             let activity = open.activity();
             let stream = tokio::net::TcpStream::from_std(stream).unwrap();
             let nodelay = stream.nodelay().unwrap();
-            let mut stream = ActiveStream::new(stream, activity.clone());
+            let mut stream = ActiveStream::new(stream, activity.clone(), shutdown);
             let answered = async {
                 let mut busy = None;
                 while let Ok(byte) = stream.read_u8().await {
