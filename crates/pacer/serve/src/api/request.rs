@@ -35,11 +35,11 @@ impl<'c> AdminRequest<'c> {
     }
 
     pub(super) fn body(self, media_types: &[&str]) -> Result<Map<String, Value>, Reply> {
-        self.judged_body(media_types, |_| Vec::new())
+        self.body_or_problems(media_types, |_| Vec::new())
     }
 
     /// As [`Self::body`]; reports duplicate names together with what `problems` finds.
-    pub(super) fn judged_body(
+    pub(super) fn body_or_problems(
         self,
         media_types: &[&str],
         problems: impl Fn(&Map<String, Value>) -> Vec<ConfigProblem>,

@@ -214,7 +214,7 @@ pub(super) const fn pace_of(spent: Nanos, expected: Nanos) -> PaceWord {
 }
 
 /// The reply while the ledger does not have the definition yet.
-pub(super) fn not_told(id: &str) -> Reply {
+pub(super) fn not_defined_yet(id: &str) -> Reply {
     let message = format!("the ledger does not know `{id}` yet: ask again");
     wrong(ErrorCode::Unavailable, "id", &message)
 }
