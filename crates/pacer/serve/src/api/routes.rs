@@ -92,7 +92,7 @@ pub(super) fn routes<R: CampaignRules>() -> Vec<Route<BudgetApi<R>>> {
     let audit = with_page_parameters(audit)
         .json::<AuditPage>(200, "A page of changes.")
         .error(ErrorCode::NotConfigured, UNCONFIGURED)
-        .error(ErrorCode::Unavailable, UNAVAILABLE);
+        .error(ErrorCode::Unavailable, LEDGER_SILENT);
     let mut all = accounts();
     all.extend(campaigns());
     all.push(route!(Get, "/v1/audit", audit(), audit));
@@ -197,8 +197,9 @@ const WHY: &str = "The reasons, with the figures behind them.";
 const CHANGES_LIMITS: &str = "Changes its limits. They are absolute; they hold over those of a file \
                               until the file's change.";
 const UNCONFIGURED: &str = "Budgets are not configured (`not_configured`).";
-const UNAVAILABLE: &str = "The ledger or its store does not answer, or the body did not come to its \
-    end; a change may be done all the same, and asked again is done once.";
+const LEDGER_SILENT: &str = "The ledger or its store does not answer.";
+const CHANGE_UNKNOWN: &str = "The ledger or its store does not answer. The change may be done all the \
+                              same; sent again, it is done once.";
 
 fn with_page_parameters(operation: Operation) -> Operation {
     let most = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
@@ -229,7 +230,7 @@ fn with_view(operation: Operation, view: SchemaOf) -> Operation {
 }
 
 fn with_ledger_errors(operation: Operation) -> Operation {
-    with_not_found(operation).error(ErrorCode::Unavailable, UNAVAILABLE)
+    with_not_found(operation).error(ErrorCode::Unavailable, LEDGER_SILENT)
 }
 
 fn with_change_options(operation: Operation) -> Operation {
@@ -249,7 +250,7 @@ fn with_change_options(operation: Operation) -> Operation {
             "Its state does not allow the change: it is changed in a file, exists already, or was \
              removed.",
         )
-        .error(ErrorCode::Unavailable, UNAVAILABLE)
+        .error(ErrorCode::Unavailable, CHANGE_UNKNOWN)
 }
 
 fn with_problems(operation: Operation) -> Operation {
