@@ -1,7 +1,7 @@
 //! The ledger's store: batches, definition changes, queries, and the [`LeaseStore`] trait.
 //!
 //! Owns the idempotence of writes and the fence between epochs. Knows neither disks nor networks,
-//! nor what a lease or a definition means. Every engine must pass the suite in `conformance`.
+//! nor what a lease or a definition means. Every engine must pass the suite in `testing::conformance`.
 //!
 //! **Idempotence.** A lease is named by campaign, period, node and epoch, and its figures only
 //! grow. A repeated or outdated batch changes nothing, so a batch of unknown outcome is sent again.
@@ -14,14 +14,10 @@
 //! **Fence.** A node begins an [`Epoch`] before it writes. From then on the store refuses batches
 //! and changes of the node's older epochs, however late they arrive.
 
-#[cfg(any(test, feature = "testing"))]
-pub mod conformance;
-#[cfg(any(test, feature = "testing"))]
-mod contents;
 mod epoch_lifetime;
 mod folds;
 #[cfg(any(test, feature = "testing"))]
-mod memory;
+pub mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -35,8 +31,6 @@ use crate::messages::{CampaignIndex, Epoch};
 
 pub use epoch_lifetime::EpochLifetime;
 pub use folds::{Fold, SpentSum, SumKey, UnattributedWin};
-#[cfg(any(test, feature = "testing"))]
-pub use memory::{MemoryFaults, MemoryStore};
 
 /// Maximum number of leases in a batch: every campaign, in some periods.
 pub const BATCH_LEASES_MAX: usize = 1 << 20;

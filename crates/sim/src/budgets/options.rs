@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pacer_core::store;
+use pacer_core::store::testing::MemoryFaults;
 
 use super::zone::{EVES, SimZone, ZONES};
 use faults::Chance;
@@ -76,7 +76,7 @@ pub struct Weather {
     /// The log refuses a record; ppm of records.
     pub log_refused: u64,
     /// Faults of the store.
-    pub store: store::MemoryFaults,
+    pub store: MemoryFaults,
 }
 
 /// How reservations end, in ppm. The first outcome that is drawn counts; all others are won in
@@ -121,7 +121,7 @@ impl Weather {
         sync: 700_000,
         log_lost: 0,
         log_refused: 0,
-        store: store::MemoryFaults { late_polls_max: 2, refused_once_in: 0, unknown_once_in: 0 },
+        store: MemoryFaults { late_polls_max: 2, refused_once_in: 0, unknown_once_in: 0 },
     };
 
     fn of(chance: &mut Chance) -> Self {
@@ -137,7 +137,7 @@ impl Weather {
             sync: chance.one_of(&[200_000, 500_000, 900_000]),
             log_lost: chance.one_of(&[0, 10_000, 40_000]),
             log_refused: chance.one_of(&[0, 20_000]),
-            store: store::MemoryFaults {
+            store: MemoryFaults {
                 late_polls_max: chance.one_of(&[0, 4, 12]),
                 refused_once_in: chance.one_of(&[0, 4, 12]),
                 unknown_once_in: chance.one_of(&[0, 3, 8]),

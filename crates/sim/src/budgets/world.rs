@@ -14,7 +14,8 @@ use pacer_core::ledger::LedgerSettings;
 use pacer_core::messages::Epoch;
 use pacer_core::shard;
 use pacer_core::shard::token::{TokenKey, TokenOrigin};
-use pacer_core::store::{EpochStart, LeaseStore as _, MemoryStore, StoreAnswer, StoreQuery};
+use pacer_core::store::testing::MemoryStore;
+use pacer_core::store::{EpochStart, LeaseStore as _, StoreAnswer, StoreQuery};
 
 use self::process::{Birth, Process};
 use self::remains::ProcessRemains;

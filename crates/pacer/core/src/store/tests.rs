@@ -2,11 +2,12 @@
 
 use units::Nanos;
 
-use super::conformance::{Subject, Violation, check};
+use super::testing::conformance::{Subject, Violation, check};
+use super::testing::{MemoryFaults, MemoryStore};
 use super::{
     BATCH_LEASES_MAX, Batch, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, CommitOutcome, DefinitionChange,
-    DefinitionKey, DefinitionPut, Lease, LeaseKey, LeaseStore, MemoryFaults, MemoryStore,
-    StoreAnswer, StoreDenial, StoreQuery, StoreWriter, StoredDefinition, StoredKind, WriteOutcome,
+    DefinitionKey, DefinitionPut, Lease, LeaseKey, LeaseStore, StoreAnswer, StoreDenial,
+    StoreQuery, StoreWriter, StoredDefinition, StoredKind, WriteOutcome,
 };
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};

@@ -44,7 +44,7 @@ pub fn problems(folder: &str, sources: &[(String, String)]) -> Vec<String> {
 /// Whether a file below `src/` has tests.
 pub fn is_test(path: &str) -> bool {
     let parts = path.trim_end_matches(".rs").split('/');
-    parts.into_iter().any(|part| matches!(part, "tests" | "testing" | "fixtures" | "conformance"))
+    parts.into_iter().any(|part| matches!(part, "tests" | "testing" | "fixtures"))
 }
 
 fn crowded(folder: &str, sources: &[(String, String)]) -> Vec<String> {

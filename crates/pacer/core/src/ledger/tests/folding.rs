@@ -14,9 +14,10 @@ use crate::ledger::{
     AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Ledger, ZoneId,
 };
 use crate::messages::{CampaignIndex, Epoch, RefillRequest, SpendReport};
+use crate::store::testing::{MemoryFaults, MemoryStore};
 use crate::store::{
-    CommitOutcome, Fold, Lease, LeaseKey, LeaseStore, MemoryFaults, MemoryStore, QueryResult,
-    SpentSum, StoreAnswer, StoreQuery, StoreWriter, SumKey,
+    CommitOutcome, Fold, Lease, LeaseKey, LeaseStore, QueryResult, SpentSum, StoreAnswer,
+    StoreQuery, StoreWriter, SumKey,
 };
 
 const SLOTS: [CampaignIndex; 2] = [CampaignIndex(0), CampaignIndex(1)];

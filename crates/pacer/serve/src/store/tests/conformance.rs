@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use faults::{DiskFaults, FaultDisk};
-use pacer_core::store::conformance::{Subject, check};
+use pacer_core::store::testing::conformance::{Subject, check};
 use pacer_core::store::{LeaseStore, StoreAnswer, StoreRequest};
 use tempfile::TempDir;
 

@@ -1,11 +1,11 @@
 //! Definitions and their audit, case by case.
 
-use super::super::{
-    AuditEntry, AuditKey, DefinitionKey, DefinitionPut, ID_BYTES_MAX, StoreWriter,
-    StoredDefinition, StoredKind,
-};
 use super::{
     Bench, Case, Checked, DefinitionChange, QueryResult, StoreDenial, StoreQuery, Subject, same,
+};
+use crate::store::{
+    AuditEntry, AuditKey, DefinitionKey, DefinitionPut, ID_BYTES_MAX, StoreWriter,
+    StoredDefinition, StoredKind,
 };
 
 pub(super) fn cases<S: Subject>() -> [Case<S>; 8] {

@@ -12,13 +12,13 @@ mod random;
 
 use units::Nanos;
 
-use super::{
+use crate::calendar::Period;
+use crate::messages::{CampaignIndex, Epoch};
+use crate::store::{
     Batch, CommitOutcome, DefinitionChange, EpochLifetime, EpochStart, Fold, Lease, LeaseKey,
     LeaseStore, QueryResult, SpentSum, StoreAnswer, StoreDenial, StoreQuery, StoreWriter, SumKey,
     UnattributedWin, WriteKind, WriteOutcome,
 };
-use crate::calendar::Period;
-use crate::messages::{CampaignIndex, Epoch};
 
 const ASKED_MAX: u32 = 200;
 const POLLED_MAX: u32 = 20_000;

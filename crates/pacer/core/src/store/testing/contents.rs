@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{
+use crate::messages::Epoch;
+use crate::store::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, EpochLifetime,
     EpochStart, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial, StoreQuery, StoreWriter,
     StoredDefinition, SumKey,
 };
-use crate::messages::Epoch;
 
 #[derive(Clone, Debug, Default)]
 struct Node {

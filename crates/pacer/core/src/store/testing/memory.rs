@@ -8,10 +8,8 @@ use std::collections::VecDeque;
 
 use faults::Chance;
 
-use super::{
-    CommitOutcome, LeaseStore, StoreAnswer, StoreDenial, StoreFault, StoreRequest,
-    contents::Contents,
-};
+use super::contents::Contents;
+use crate::store::{CommitOutcome, LeaseStore, StoreAnswer, StoreDenial, StoreFault, StoreRequest};
 
 /// Kinds and frequency of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
