@@ -8,7 +8,6 @@
 //! the API's changes of its budgets and pauses override the file until the file changes that key. A
 //! removed definition keeps its number, and its spend still counts.
 
-mod books;
 mod changes;
 mod commit;
 mod cross;
@@ -18,6 +17,7 @@ mod files;
 mod read;
 mod refused;
 mod status;
+mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -32,12 +32,10 @@ use runtime::builder::{Builder, Job, JobHandle};
 use serde_json::Value;
 
 use crate::ledger::handle::{LedgerError, LedgerHandle, LedgerQuery};
-use books::DefinitionTable;
 use changes::{LedgerBacklog, UncertainChange};
 use read::{DefinitionFiles, LastReading};
+use table::DefinitionTable;
 
-pub(crate) use books::DefinitionView;
-pub use books::catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
 pub use definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
 pub use edits::{ChangeOptions, DefinitionAnswer, DefinitionEdit, Listing};
 pub use files::FilesRead;
@@ -45,6 +43,8 @@ pub use files::prepare::{CheckedFiles, PreparedRegistry, check_files};
 pub use read::RegistryOptions;
 pub use refused::{ChangeRefusal, RegistryStartError};
 pub use status::{AccountStatus, CampaignStatus};
+pub(crate) use table::DefinitionView;
+pub use table::catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
 pub use text::members::{ReadJsonError, read_json};
 
 /// Audit entries read at once when a start looks for idempotency keys.
@@ -60,7 +60,7 @@ struct RegistryState<R> {
     ledger: LedgerHandle,
     clock: fn() -> u64,
     late_wins: Option<String>,
-    books: RwLock<DefinitionTable<R>>,
+    definitions: RwLock<DefinitionTable<R>>,
     /// Locked during a change, until the ledger has it.
     changing: Mutex<ChangeState<R>>,
     publisher: OnceLock<JobHandle>,
@@ -87,14 +87,14 @@ impl<R: CampaignRules> Registry<R> {
         builder: &Builder,
         mut publish: impl FnMut(PublishedCatalogue<R>) + Send + 'static,
     ) -> Result<Self, RegistryStartError> {
-        let PreparedRegistry { mut books, files, clock, late_wins } = prepared;
-        books.leased(ledger.ask(LedgerQuery::NextSlot)?);
+        let PreparedRegistry { mut definitions, files, clock, late_wins } = prepared;
+        definitions.leased(ledger.ask(LedgerQuery::NextSlot)?);
         let keys = keys_of(&ledger, clock())?;
         let inner = Arc::new(RegistryState {
             ledger,
             clock,
             late_wins,
-            books: RwLock::new(books),
+            definitions: RwLock::new(definitions),
             changing: Mutex::new(ChangeState {
                 files,
                 keys,
@@ -109,7 +109,7 @@ impl<R: CampaignRules> Registry<R> {
         let publisher = builder.add("catalogue", move || {
             number += 1;
             // The lock ends before `publish` runs.
-            let published = told.books().published(number);
+            let published = told.definitions().published(number);
             publish(published);
             None
         });
@@ -127,9 +127,9 @@ impl<R: CampaignRules> RegistryState<R> {
         }
     }
 
-    fn books(&self) -> std::sync::RwLockReadGuard<'_, DefinitionTable<R>> {
+    fn definitions(&self) -> std::sync::RwLockReadGuard<'_, DefinitionTable<R>> {
         // A panic cannot leave an entry half written.
-        self.books.read().unwrap_or_else(PoisonError::into_inner)
+        self.definitions.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn changing(&self) -> MutexGuard<'_, ChangeState<R>> {
@@ -137,15 +137,15 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 
     fn begin(&self) -> Result<(), RegistryStartError> {
-        self.books().check_slots()?;
+        self.definitions().check_slots()?;
         let mut changing = self.changing();
         self.read_files(&mut changing).map_err(|refused| match refused {
             ChangeRefusal::Invalid(problems) => RegistryStartError::Invalid(problems),
             other => RegistryStartError::NotKept(other),
         })?;
         // Also what has not changed: the ledger does not have it yet.
-        changing.backlog = LedgerBacklog::all(&self.books());
-        match changing.backlog.send(&self.books, &self.ledger) {
+        changing.backlog = LedgerBacklog::all(&self.definitions());
+        match changing.backlog.send(&self.definitions, &self.ledger) {
             // It was logged; the ledger spends nothing of what it does not know.
             Ok(()) | Err(LedgerError::Untaken(_)) => Ok(()),
             Err(error) => Err(error.into()),

@@ -16,9 +16,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::{error, warn};
 
-use super::books::record::DefinitionRecord;
-use super::books::{DefinitionEntry, DefinitionTable, view};
 use super::definition::{DefinedAccount, DefinedCampaign};
+use super::table::record::DefinitionRecord;
+use super::table::{DefinitionEntry, DefinitionTable, view};
 use crate::ledger::handle::{CampaignTerms, DefinitionReport, LedgerError, LedgerHandle};
 use crate::ledger::zones::Zones;
 
@@ -172,10 +172,10 @@ pub(super) struct LedgerBacklog {
 }
 
 impl LedgerBacklog {
-    pub(super) fn all<R>(books: &DefinitionTable<R>) -> Self {
+    pub(super) fn all<R>(definitions: &DefinitionTable<R>) -> Self {
         Self {
-            accounts: books.accounts.keys().cloned().collect(),
-            campaigns: books.campaigns.keys().cloned().collect(),
+            accounts: definitions.accounts.keys().cloned().collect(),
+            campaigns: definitions.campaigns.keys().cloned().collect(),
         }
     }
 
@@ -190,7 +190,7 @@ impl LedgerBacklog {
     /// Sends the backlog. What cannot be sent now goes with the next change; refusals are dropped.
     pub(super) fn send<R>(
         &mut self,
-        books: &RwLock<DefinitionTable<R>>,
+        definitions: &RwLock<DefinitionTable<R>>,
         ledger: &LedgerHandle,
     ) -> Result<(), LedgerError> {
         let mut untaken = None;
@@ -202,7 +202,7 @@ impl LedgerBacklog {
                 _ => self.campaigns.len(),
             };
             let mut terms = LedgerTerms::of(
-                books,
+                definitions,
                 &self.accounts[accounts..],
                 &self.campaigns[campaigns..],
                 &ledger.zones,
@@ -229,17 +229,17 @@ struct LedgerTerms {
 
 impl LedgerTerms {
     fn of<R>(
-        books: &RwLock<DefinitionTable<R>>,
+        definitions: &RwLock<DefinitionTable<R>>,
         accounts: &[Arc<str>],
         campaigns: &[Arc<str>],
         zones: &Zones,
     ) -> Self {
-        let mut books = books.write().unwrap_or_else(PoisonError::into_inner);
+        let mut definitions = definitions.write().unwrap_or_else(PoisonError::into_inner);
         let mut terms = Self::default();
         for id in accounts {
             // An account whose zone is gone still has seats, which wait for it.
-            terms.campaigns.extend(books.seats_terms(id));
-            match books.account_definition(id, zones).transpose() {
+            terms.campaigns.extend(definitions.seats_terms(id));
+            match definitions.account_definition(id, zones).transpose() {
                 Ok(definition) => terms.accounts.extend(definition),
                 Err(error) => {
                     error!(%error, account = &**id, "the ledger is not told of an account");
@@ -247,7 +247,7 @@ impl LedgerTerms {
                 }
             }
         }
-        terms.campaigns.extend(campaigns.iter().filter_map(|id| books.campaign_terms(id)));
+        terms.campaigns.extend(campaigns.iter().filter_map(|id| definitions.campaign_terms(id)));
         terms
     }
 }
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
     use crate::ledger::handle::LedgerQuery;
     use crate::ledger::turn::tests::fake::Till;
-    use crate::registry::books::record::{DefinitionRecord, RecordOrigin};
+    use crate::registry::table::record::{DefinitionRecord, RecordOrigin};
     use crate::registry::text::packed::pack;
 
     fn record(slot: Option<CampaignIndex>, account: &str) -> DefinitionRecord {
@@ -372,16 +372,17 @@ mod tests {
     fn what_is_refused_holds_up_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let till = Till::first(folder.path(), 1);
-        let books: RwLock<DefinitionTable<PriceRules>> = RwLock::default();
+        let definitions: RwLock<DefinitionTable<PriceRules>> = RwLock::default();
         let tell = |accounts: &[&str], campaigns: &[&str]| {
             let ids = |ids: &[&str]| ids.iter().map(|id| Arc::from(*id)).collect();
             let mut owed = LedgerBacklog { accounts: ids(accounts), campaigns: ids(campaigns) };
-            owed.send(&books, &till.handle)
+            owed.send(&definitions, &till.handle)
         };
-        let put = |id: &str, campaign| books.write().unwrap().put_campaign(id.into(), campaign);
+        let put =
+            |id: &str, campaign| definitions.write().unwrap().put_campaign(id.into(), campaign);
         // One unknown zone among valid accounts.
         for (id, zone) in [("a", "UTC"), ("b", "Nowhere/At_All"), ("c", "UTC")] {
-            books.write().unwrap().put_account(id.into(), account(id, zone));
+            definitions.write().unwrap().put_account(id.into(), account(id, zone));
         }
         put("x", campaign(0, "a", 1));
         let told = tell(&["a", "b", "c"], &["x"]);
@@ -403,22 +404,23 @@ mod tests {
     fn however_many_are_owed_all_are_told_and_never_too_many_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let desk = StoreDesk::open(folder.path()).unwrap();
-        let mut books: DefinitionTable<PriceRules> = DefinitionTable::default();
+        let mut definitions: DefinitionTable<PriceRules> = DefinitionTable::default();
         for number in 0..=DEFINITIONS_MAX {
             let id = format!("account-{number}");
-            books.put_account(id.as_str().into(), account(&id, "UTC"));
+            definitions.put_account(id.as_str().into(), account(&id, "UTC"));
         }
         let many = 2 * DEFINITIONS_MAX + 1;
         for slot in 0..u32::try_from(many).unwrap() {
             let record = record(Some(CampaignIndex(slot)), "account-0");
             let id = format!("campaign-{slot}");
-            books.put_campaign(id.into(), DefinitionEntry { version: 1, record, value: None });
+            definitions
+                .put_campaign(id.into(), DefinitionEntry { version: 1, record, value: None });
         }
-        let (mut owed, books) = (LedgerBacklog::all(&books), RwLock::new(books));
+        let (mut owed, definitions) = (LedgerBacklog::all(&definitions), RwLock::new(definitions));
         desk.told().is_deaf = true;
-        assert!(owed.send(&books, &desk.handle()).is_err());
+        assert!(owed.send(&definitions, &desk.handle()).is_err());
         desk.told().is_deaf = false;
-        assert_eq!(owed.send(&books, &desk.handle()), Ok(()));
+        assert_eq!(owed.send(&definitions, &desk.handle()), Ok(()));
         let told = desk.told();
         assert_eq!((told.accounts.len(), told.campaigns.len()), (DEFINITIONS_MAX + 1, many));
         assert!(told.at_once <= 2 * DEFINITIONS_MAX, "{} came at once", told.at_once);

@@ -19,7 +19,7 @@ impl<R: CampaignRules> RegistryState<R> {
     ) -> Result<(), ChangeRefusal> {
         let at_unix_ms = (self.clock)();
         let kept = self.keep(changing, UncertainChange { steps, at_unix_ms });
-        let told = changing.backlog.send(&self.books, &self.ledger);
+        let told = changing.backlog.send(&self.definitions, &self.ledger);
         self.publish_soon();
         kept.map_err(|KeepFailure { part, error }| {
             if matches!(error, LedgerError::Over | LedgerError::Late) {
@@ -59,7 +59,7 @@ impl<R: CampaignRules> RegistryState<R> {
             }
         }
         // What the ledger cannot take now goes with the next change.
-        let _told = changing.backlog.send(&self.books, &self.ledger);
+        let _told = changing.backlog.send(&self.definitions, &self.ledger);
         self.publish_soon();
         Ok(())
     }
@@ -72,12 +72,12 @@ impl<R: CampaignRules> RegistryState<R> {
         let UncertainChange { steps, at_unix_ms } = uncertain;
         let ChangeState { backlog, keys, .. } = changing;
         let before = |step: &DefinitionStep<R>| {
-            let books = self.books();
-            let (_, record) = books.record(step.kind(), &step.id)?;
+            let definitions = self.definitions();
+            let (_, record) = definitions.record(step.kind(), &step.id)?;
             (!record.is_removed).then(|| record.clone())
         };
         changes::keep(&self.ledger, steps, at_unix_ms, before, |part| {
-            let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+            let mut definitions = self.definitions.write().unwrap_or_else(PoisonError::into_inner);
             for step in part {
                 if let Some(keyed) = step.keyed.clone() {
                     keys.keep(keyed, &step.answer(), at_unix_ms);
@@ -85,11 +85,11 @@ impl<R: CampaignRules> RegistryState<R> {
                 let DefinitionStep { id, becomes, .. } = step;
                 match becomes {
                     NewEntry::Account(entry) => {
-                        books.put_account(Arc::clone(&id), entry);
+                        definitions.put_account(Arc::clone(&id), entry);
                         backlog.account(&id);
                     }
                     NewEntry::Campaign(entry) => {
-                        books.put_campaign(Arc::clone(&id), entry);
+                        definitions.put_campaign(Arc::clone(&id), entry);
                         backlog.campaign(&id);
                     }
                 }

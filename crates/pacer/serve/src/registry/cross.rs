@@ -8,20 +8,20 @@ use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::store::StoredKind;
 use runtime::config::ConfigProblem;
 
-use super::books::record::RecordOrigin;
-use super::books::{DefinitionEntry, DefinitionTable};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::{FileDefinition, FileDefinitions, named_twice};
+use super::table::record::RecordOrigin;
+use super::table::{DefinitionEntry, DefinitionTable};
 use super::text::json::problem;
 
 pub(super) fn problems<R>(
     set: &FileDefinitions<R>,
-    books: &DefinitionTable<R>,
+    definitions: &DefinitionTable<R>,
 ) -> Vec<ConfigProblem> {
     let mut problems = named_twice(&set.names());
-    let mut seats = seats_of_api(books);
+    let mut seats = seats_of_api(definitions);
     for found in &set.accounts {
-        let before = books.accounts.get(found.value.id.as_str());
+        let before = definitions.accounts.get(found.value.id.as_str());
         let taken = before.filter(|entry| is_of_api(entry));
         if taken.is_some() {
             problems.push(of_api(StoredKind::Account, found, &found.value.id));
@@ -41,7 +41,7 @@ pub(super) fn problems<R>(
         }
     }
     for found in &set.campaigns {
-        let before = books.campaigns.get(&found.value.id);
+        let before = definitions.campaigns.get(&found.value.id);
         if before.is_some_and(is_of_api) {
             problems.push(of_api(StoredKind::Campaign, found, &found.value.id));
         } else if let Some(remedy) = changed_campaign(&found.value, before) {
@@ -54,7 +54,7 @@ pub(super) fn problems<R>(
             ));
         }
     }
-    problems.extend(left_alone(set, books));
+    problems.extend(left_alone(set, definitions));
     problems
 }
 
@@ -95,9 +95,9 @@ pub(super) fn too_many(key: &str) -> ConfigProblem {
 /// A seat of the account that another account has, and that account.
 pub(super) fn taken_seat<R>(
     account: &DefinedAccount,
-    books: &DefinitionTable<R>,
+    definitions: &DefinitionTable<R>,
 ) -> Option<(String, String)> {
-    let others = books
+    let others = definitions
         .accounts
         .iter()
         .filter(|(id, entry)| ***id != *account.id && !entry.record.is_removed);
@@ -115,8 +115,8 @@ fn is_of_api<T>(entry: &DefinitionEntry<T>) -> bool {
     entry.record.origin == RecordOrigin::Api && !entry.record.is_removed
 }
 
-fn seats_of_api<R>(books: &DefinitionTable<R>) -> BTreeMap<String, String> {
-    let accounts = books.accounts.iter().filter(|(_, entry)| is_of_api(entry));
+fn seats_of_api<R>(definitions: &DefinitionTable<R>) -> BTreeMap<String, String> {
+    let accounts = definitions.accounts.iter().filter(|(_, entry)| is_of_api(entry));
     let seats = accounts.flat_map(|(id, entry)| {
         let seats = entry.value.iter().flat_map(|account| &account.seats);
         seats.map(move |(dsp, seat)| (format!("{dsp}/{seat}"), format!("the API, `{id}`")))
@@ -127,16 +127,16 @@ fn seats_of_api<R>(books: &DefinitionTable<R>) -> BTreeMap<String, String> {
 /// Campaigns of the API whose accounts the files no longer define.
 fn left_alone<'b, R>(
     set: &FileDefinitions<R>,
-    books: &'b DefinitionTable<R>,
+    definitions: &'b DefinitionTable<R>,
 ) -> impl Iterator<Item = ConfigProblem> + use<'b, R> {
     let given: BTreeSet<Arc<str>> =
         set.accounts.iter().map(|found| found.value.id.as_str().into()).collect();
-    let gone = books.accounts.iter().filter(move |(id, entry)| {
+    let gone = definitions.accounts.iter().filter(move |(id, entry)| {
         !entry.record.is_removed && entry.record.origin.file().is_some() && !given.contains(*id)
     });
     gone.filter_map(|(id, entry)| {
         let theirs = |campaign: &DefinedCampaign<R>| *campaign.account == **id;
-        let mut campaigns = books.campaigns.iter().filter(|(_, entry)| is_of_api(entry));
+        let mut campaigns = definitions.campaigns.iter().filter(|(_, entry)| is_of_api(entry));
         let (campaign, _) =
             campaigns.find(|(_, entry)| entry.value.as_deref().is_some_and(theirs))?;
         Some(ConfigProblem {

@@ -13,10 +13,10 @@ use runtime::config::ConfigProblem;
 use serde_json::{Map, Value, json};
 use units::{Amount, Nanos};
 
-use super::books::record::{DefinitionRecord, RecordOrigin};
-use super::books::{DefinitionEntry, DefinitionTable, view};
 use super::changes::{AuditAction, DefinitionStep, NewEntry};
 use super::refused::ChangeRefusal;
+use super::table::record::{DefinitionRecord, RecordOrigin};
+use super::table::{DefinitionEntry, DefinitionTable, view};
 use super::text::json::problem;
 use super::text::packed;
 use super::{CampaignRules, Registry, cross, read};
@@ -149,7 +149,7 @@ impl<R: CampaignRules> Registry<R> {
         let judged = match kind {
             StoredKind::Account => read::account(body).map(drop),
             StoredKind::Campaign => {
-                let facts = self.inner.books().facts(|entry| !entry.record.is_removed);
+                let facts = self.inner.definitions().facts(|entry| !entry.record.is_removed);
                 read::campaign::<R>(body, &facts).map(drop)
             }
         };
@@ -161,20 +161,22 @@ impl<R: CampaignRules> Registry<R> {
     /// # Errors
     /// [`ChangeRefusal::Unknown`].
     pub fn show(&self, kind: StoredKind, id: &str) -> Result<DefinitionAnswer, ChangeRefusal> {
-        let view = self.inner.books().view(kind, id);
+        let view = self.inner.definitions().view(kind, id);
         view.map(answered).ok_or_else(|| unknown(kind, id))
     }
 
     /// Definitions as shown, in the order of their ids, and whether there are more.
     pub fn list(&self, kind: StoredKind, listing: &Listing) -> (Vec<Value>, bool) {
-        let books = self.inner.books();
+        let definitions = self.inner.definitions();
         let mut ids = match kind {
-            StoredKind::Account => listed(&books.accounts, listing, |_| None),
-            StoredKind::Campaign => listed(&books.campaigns, listing, DefinitionEntry::account),
+            StoredKind::Account => listed(&definitions.accounts, listing, |_| None),
+            StoredKind::Campaign => {
+                listed(&definitions.campaigns, listing, DefinitionEntry::account)
+            }
         };
         let is_more = ids.len() > listing.most;
         ids.truncate(listing.most);
-        let views = ids.iter().filter_map(|id| books.view(kind, id));
+        let views = ids.iter().filter_map(|id| definitions.view(kind, id));
         let (views, is_cut) = fitting(views, PAGE_BYTES_MAX);
         (views, is_more || is_cut)
     }
@@ -184,8 +186,8 @@ impl<R: CampaignRules> Registry<R> {
         kind: StoredKind,
         id: &str,
     ) -> Result<(u64, DefinitionRecord), ChangeRefusal> {
-        let books = self.inner.books();
-        let found = books.record(kind, id).ok_or_else(|| unknown(kind, id))?;
+        let definitions = self.inner.definitions();
+        let found = definitions.record(kind, id).ok_or_else(|| unknown(kind, id))?;
         Ok((found.0, found.1.clone()))
     }
 
@@ -197,13 +199,13 @@ impl<R: CampaignRules> Registry<R> {
         action: AuditAction,
         record: DefinitionRecord,
     ) -> Result<DefinitionStep<R>, ChangeRefusal> {
-        let books = self.inner.books();
+        let definitions = self.inner.definitions();
         let judged = match kind {
-            StoredKind::Account => account(&books, before, record)?,
-            StoredKind::Campaign => campaign(&books, before, record)?,
+            StoredKind::Account => account(&definitions, before, record)?,
+            StoredKind::Campaign => campaign(&definitions, before, record)?,
         };
         let JudgedDefinition { id, becomes, mut warnings, limits } = judged;
-        drop(books);
+        drop(definitions);
         if let (Some(_), Some(limits)) = (before, limits) {
             warnings.extend(self.below_spent(kind, &id, &limits));
         }
@@ -247,23 +249,23 @@ struct JudgedDefinition<R> {
 }
 
 fn account<R: CampaignRules>(
-    books: &DefinitionTable<R>,
+    definitions: &DefinitionTable<R>,
     before: Option<(&str, &DefinitionRecord)>,
     record: DefinitionRecord,
 ) -> Result<JudgedDefinition<R>, ChangeRefusal> {
     let (account, given) = read::account(&record.in_force()).map_err(ChangeRefusal::Invalid)?;
     let id: Arc<str> = account.id.as_str().into();
-    let entry = books.accounts.get(&id);
+    let entry = definitions.accounts.get(&id);
     let version = free(StoredKind::Account, &id, before, entry)?;
     let mut problems = Vec::new();
     if let Some((key, remedy)) = cross::changed_account(&account, entry) {
         problems.push(problem(key, None, remedy));
     }
-    if let Some((seat, other)) = cross::taken_seat(&account, books) {
+    if let Some((seat, other)) = cross::taken_seat(&account, definitions) {
         let remedy = format!("names `{seat}`, as does account `{other}`: remove one");
         problems.push(problem("seats", None, remedy));
     }
-    let next_slot = (!account.seats.is_empty()).then_some(books.next_slot);
+    let next_slot = (!account.seats.is_empty()).then_some(definitions.next_slot);
     let record = finished(record, &given, next_slot, problems)?;
     let limits = Some(account.limits);
     let entry = DefinitionEntry { version, record, value: Some(Arc::new(account)) };
@@ -271,26 +273,26 @@ fn account<R: CampaignRules>(
 }
 
 fn campaign<R: CampaignRules>(
-    books: &DefinitionTable<R>,
+    definitions: &DefinitionTable<R>,
     before: Option<(&str, &DefinitionRecord)>,
     record: DefinitionRecord,
 ) -> Result<JudgedDefinition<R>, ChangeRefusal> {
     if let (true, Some((id, _))) = (record.is_removed, before) {
-        let version = books.campaigns.get(id).map_or(1, |entry| entry.version + 1);
+        let version = definitions.campaigns.get(id).map_or(1, |entry| entry.version + 1);
         let becomes = NewEntry::Campaign(DefinitionEntry { version, record, value: None });
         let (id, warnings) = (id.into(), Vec::new());
         return Ok(JudgedDefinition { id, becomes, warnings, limits: None });
     }
-    let facts = books.facts(|entry| !entry.record.is_removed);
+    let facts = definitions.facts(|entry| !entry.record.is_removed);
     let read = read::campaign::<R>(&record.in_force(), &facts);
     let (campaign, given) = read.map_err(ChangeRefusal::Invalid)?;
     let id = Arc::clone(&campaign.id);
-    let entry = books.campaigns.get(&id);
+    let entry = definitions.campaigns.get(&id);
     let version = free(StoredKind::Campaign, &id, before, entry)?;
     let changed = cross::changed_campaign(&campaign, entry)
         .map(|remedy| problem("account", Some(format!("\"{}\"", campaign.account)), remedy));
     let problems = changed.into_iter().collect();
-    let record = finished(record, &given, Some(books.next_slot), problems)?;
+    let record = finished(record, &given, Some(definitions.next_slot), problems)?;
     let (limits, warnings) = (Some(campaign.budget.limits), campaign.notes.to_vec());
     let entry = DefinitionEntry { version, record, value: Some(Arc::new(campaign)) };
     Ok(JudgedDefinition { id, becomes: NewEntry::Campaign(entry), warnings, limits })

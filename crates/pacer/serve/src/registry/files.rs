@@ -19,13 +19,13 @@ use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
 
-use super::books::record::{DefinitionRecord, RecordOrigin};
-use super::books::{DefinitionEntry, DefinitionTable};
 use super::changes::{AuditAction, DefinitionStep, NewEntry};
 use super::read::{
     self, DefinitionFiles, FileDefinition, FileDefinitions, KnownAccounts, LastReading,
 };
 use super::refused::ChangeRefusal;
+use super::table::record::{DefinitionRecord, RecordOrigin};
+use super::table::{DefinitionEntry, DefinitionTable};
 use super::{CampaignRules, ChangeState, Registry, RegistryState, cross};
 
 /// When files are read again if it is unknown whether their definitions were stored.
@@ -129,7 +129,7 @@ impl<R: CampaignRules> RegistryState<R> {
         let mut changing = self.changing();
         self.resolve_uncertain(&mut changing)?;
         let read = self.read_files(&mut changing)?;
-        changing.backlog.send(&self.books, &self.ledger).map_err(|error| {
+        changing.backlog.send(&self.definitions, &self.ledger).map_err(|error| {
             let message = format!("they are kept, and hold once the ledger is told: {error}");
             ChangeRefusal::Unavailable(message)
         })?;
@@ -158,7 +158,7 @@ impl<R: CampaignRules> RegistryState<R> {
         &self,
         changing: &mut ChangeState<R>,
     ) -> Result<FilesRead, ChangeRefusal> {
-        let planned = planned(changing.files.as_mut(), &self.books());
+        let planned = planned(changing.files.as_mut(), &self.definitions());
         let PlannedChanges { steps, same } = planned.map_err(ChangeRefusal::Invalid)?;
         self.remember(same);
         let count = |action| steps.iter().filter(|step| step.action == action).count();
@@ -178,9 +178,9 @@ impl<R: CampaignRules> RegistryState<R> {
         if same.is_empty() {
             return;
         }
-        let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+        let mut definitions = self.definitions.write().unwrap_or_else(PoisonError::into_inner);
         for (id, entry) in same {
-            books.put_campaign(id, entry);
+            definitions.put_campaign(id, entry);
         }
     }
 }
@@ -195,16 +195,16 @@ pub(super) struct PlannedChanges<R> {
 /// Reads the files, and validates them against the known definitions.
 pub(super) fn planned<R: CampaignRules>(
     files: Option<&mut DefinitionFiles<R>>,
-    books: &DefinitionTable<R>,
+    definitions: &DefinitionTable<R>,
 ) -> Result<PlannedChanges<R>, Vec<ConfigProblem>> {
-    let of_api =
-        books.facts(|entry| entry.record.origin == RecordOrigin::Api && !entry.record.is_removed);
+    let of_api = definitions
+        .facts(|entry| entry.record.origin == RecordOrigin::Api && !entry.record.is_removed);
     let set = match files {
         Some(files) => files.read(&of_api)?,
         None => FileDefinitions { accounts: Vec::new(), campaigns: Vec::new() },
     };
-    let mut problems = cross::problems(&set, books);
-    let mut plan = FilesPlan::new(&set, &of_api, books);
+    let mut problems = cross::problems(&set, definitions);
+    let mut plan = FilesPlan::new(&set, &of_api, definitions);
     plan.accounts();
     plan.campaigns();
     plan.removals();
@@ -217,7 +217,7 @@ pub(super) fn planned<R: CampaignRules>(
 
 struct FilesPlan<'p, R> {
     set: &'p FileDefinitions<R>,
-    books: &'p DefinitionTable<R>,
+    definitions: &'p DefinitionTable<R>,
     /// Of all accounts, including the files'.
     facts: KnownAccounts,
     next_slot: u32,
@@ -229,13 +229,13 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
     fn new(
         set: &'p FileDefinitions<R>,
         of_api: &KnownAccounts,
-        books: &'p DefinitionTable<R>,
+        definitions: &'p DefinitionTable<R>,
     ) -> Self {
         let mut facts = of_api.clone();
         let of_files = set.accounts.iter().map(|found| &found.value);
         facts.extend(of_files.map(|it| (it.id.as_str().into(), it.facts.clone())));
-        let next_slot = books.next_slot;
-        Self { set, books, facts, next_slot, steps: Vec::new(), same: Vec::new() }
+        let next_slot = definitions.next_slot;
+        Self { set, definitions, facts, next_slot, steps: Vec::new(), same: Vec::new() }
     }
 
     fn new_slot(&mut self) -> CampaignIndex {
@@ -247,7 +247,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
     fn accounts(&mut self) {
         for found in &self.set.accounts {
             let id: Arc<str> = found.value.id.as_str().into();
-            let before = self.books.accounts.get(&id);
+            let before = self.definitions.accounts.get(&id);
             let mut record = record_of(found, before);
             let mut value = Arc::clone(&found.value);
             if !record.held.is_empty() {
@@ -273,7 +273,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
         let first = self.steps.len();
         for found in &self.set.campaigns {
             let id = Arc::clone(&found.value.id);
-            let before = self.books.campaigns.get(&id);
+            let before = self.definitions.campaigns.get(&id);
             let mut record = record_of(found, before);
             let mut value = Arc::clone(&found.value);
             if !record.held.is_empty() {
@@ -310,7 +310,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
     fn removals(&mut self) {
         let campaigns: HashSet<&str> =
             self.set.campaigns.iter().map(|found| &*found.value.id).collect();
-        for (id, entry) in &self.books.campaigns {
+        for (id, entry) in &self.definitions.campaigns {
             if is_gone(entry, id, &campaigns) {
                 let record = DefinitionRecord { is_removed: true, ..entry.record.clone() };
                 let entry = DefinitionEntry { version: entry.version + 1, record, value: None };
@@ -319,7 +319,7 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
         }
         let accounts: HashSet<&str> =
             self.set.accounts.iter().map(|found| &*found.value.id).collect();
-        for (id, entry) in &self.books.accounts {
+        for (id, entry) in &self.definitions.accounts {
             if is_gone(entry, id, &accounts) {
                 let record = DefinitionRecord { is_removed: true, ..entry.record.clone() };
                 let value = entry.value.clone();

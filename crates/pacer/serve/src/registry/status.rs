@@ -67,11 +67,12 @@ impl<R: CampaignRules> Registry<R> {
         let (slot, ledger) = (self.slot(id)?, &self.inner.ledger);
         let why = ledger.ask_of(slot, LedgerQuery::Why)?;
         let bidding = ledger.ask_of(slot, LedgerQuery::Bidding)?;
-        let books = self.inner.books();
-        let entry = books.campaigns.get(id).ok_or_else(|| unknown(StoredKind::Campaign, id))?;
+        let definitions = self.inner.definitions();
+        let entry =
+            definitions.campaigns.get(id).ok_or_else(|| unknown(StoredKind::Campaign, id))?;
         let is_removed = entry.record.is_removed;
         let campaign = entry.value.as_ref().filter(|_| !is_removed);
-        let account = campaign.and_then(|campaign| books.accounts.get(&*campaign.account));
+        let account = campaign.and_then(|campaign| definitions.accounts.get(&*campaign.account));
         let account = account.and_then(|entry| entry.value.as_ref());
         let refused_file = entry.record.origin.file().map(|file| file.display().to_string());
         let is_refused = |file: &String| {
@@ -98,11 +99,12 @@ impl<R: CampaignRules> Registry<R> {
     pub fn why_account(&self, id: &str) -> Result<AccountStatus, ChangeRefusal> {
         let (_, record) = self.record(StoredKind::Account, id)?;
         let (number, has_seats, slots) = {
-            let books = self.inner.books();
-            let number = books.number_of(id).ok_or_else(|| unknown(StoredKind::Account, id))?;
-            let account = books.accounts.get(id).and_then(|entry| entry.value.as_ref());
+            let definitions = self.inner.definitions();
+            let number =
+                definitions.number_of(id).ok_or_else(|| unknown(StoredKind::Account, id))?;
+            let account = definitions.accounts.get(id).and_then(|entry| entry.value.as_ref());
             let has_seats = account.is_some_and(|account| !account.seats.is_empty());
-            let campaigns = books.campaigns.values().filter(|entry| !entry.record.is_removed);
+            let campaigns = definitions.campaigns.values().filter(|entry| !entry.record.is_removed);
             let theirs = campaigns.filter_map(|entry| {
                 let campaign = entry.value.as_ref().filter(|campaign| *campaign.account == *id);
                 campaign.and(entry.record.slot)
@@ -136,9 +138,10 @@ impl<R: CampaignRules> Registry<R> {
         ids: &[String],
     ) -> Result<Vec<(String, DeliveryProgress)>, ChangeRefusal> {
         let slots: Vec<(String, CampaignIndex)> = {
-            let books = self.inner.books();
+            let definitions = self.inner.definitions();
             let slot = |id: &String| {
-                let entry = books.campaigns.get(id.as_str()).filter(|it| !it.record.is_removed)?;
+                let entry =
+                    definitions.campaigns.get(id.as_str()).filter(|it| !it.record.is_removed)?;
                 Some((id.clone(), entry.record.slot?))
             };
             ids.iter().filter_map(slot).collect()
@@ -158,7 +161,8 @@ impl<R: CampaignRules> Registry<R> {
         Ok(match kind {
             StoredKind::Campaign => ledger.ask_of(self.slot(id)?, LedgerQuery::Spend)?,
             StoredKind::Account => {
-                let number = self.inner.books().number_of(id).ok_or_else(|| unknown(kind, id))?;
+                let number =
+                    self.inner.definitions().number_of(id).ok_or_else(|| unknown(kind, id))?;
                 ledger.ask_of(number, LedgerQuery::SpendAccount)?
             }
         })
@@ -174,12 +178,12 @@ impl<R: CampaignRules> Registry<R> {
 
     /// Its currency, if known.
     pub fn currency(&self, kind: StoredKind, id: &str) -> Option<Currency> {
-        let books = self.inner.books();
+        let definitions = self.inner.definitions();
         let account = match kind {
             StoredKind::Account => id,
-            StoredKind::Campaign => &*books.campaigns.get(id)?.value.as_ref()?.account,
+            StoredKind::Campaign => &*definitions.campaigns.get(id)?.value.as_ref()?.account,
         };
-        Some(books.accounts.get(account)?.value.as_ref()?.facts.currency)
+        Some(definitions.accounts.get(account)?.value.as_ref()?.facts.currency)
     }
 
     /// Audit entries after `after`, or from the first.

@@ -9,17 +9,17 @@ use tracing::error;
 use units::Currency;
 
 use crate::ledger::handle::LedgerError;
-use crate::registry::books::record::{DefinitionRecord, RecordOrigin};
-use crate::registry::books::{DefinitionEntry, DefinitionTable};
 use crate::registry::definition::DefinedAccount;
 use crate::registry::read::{self, DefinitionFiles, RegistryOptions};
 use crate::registry::refused::{RegistryStartError, listed};
+use crate::registry::table::record::{DefinitionRecord, RecordOrigin};
+use crate::registry::table::{DefinitionEntry, DefinitionTable};
 use crate::registry::text::packed::Packer;
 use crate::registry::{CampaignRules, files};
 
 /// Valid stored and file definitions.
 pub struct PreparedRegistry<R: CampaignRules> {
-    pub(in crate::registry) books: DefinitionTable<R>,
+    pub(in crate::registry) definitions: DefinitionTable<R>,
     pub(in crate::registry) files: Option<DefinitionFiles<R>>,
     pub(in crate::registry) clock: fn() -> u64,
     pub(in crate::registry) late_wins: Option<String>,
@@ -36,11 +36,11 @@ impl<R: CampaignRules> PreparedRegistry<R> {
             StoredKind,
         ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError>,
     ) -> Result<Self, RegistryStartError> {
-        let books = kept(definitions)?;
+        let table = stored_definitions(definitions)?;
         let mut files = DefinitionFiles::of(options);
-        files::planned(files.as_mut(), &books).map_err(RegistryStartError::Invalid)?;
+        files::planned(files.as_mut(), &table).map_err(RegistryStartError::Invalid)?;
         let RegistryOptions { clock, ref late_wins, .. } = *options;
-        Ok(Self { books, files, clock, late_wins: late_wins.clone() })
+        Ok(Self { definitions: table, files, clock, late_wins: late_wins.clone() })
     }
 }
 
@@ -76,8 +76,8 @@ pub fn check_files<R: CampaignRules>(
     if may_be_kept {
         files.suppose();
     }
-    let books = DefinitionTable::default();
-    files::planned(Some(&mut files), &books).map_err(RegistryStartError::Invalid)?;
+    let table = DefinitionTable::default();
+    files::planned(Some(&mut files), &table).map_err(RegistryStartError::Invalid)?;
     let set = files.read(&read::KnownAccounts::new()).map_err(RegistryStartError::Invalid)?;
     let seats = set.accounts.iter().flat_map(|found| {
         let of =
@@ -100,21 +100,21 @@ pub fn check_files<R: CampaignRules>(
     })
 }
 
-fn kept<R: CampaignRules>(
+fn stored_definitions<R: CampaignRules>(
     mut definitions: impl FnMut(
         StoredKind,
     ) -> Result<Vec<(DefinitionKey, StoredDefinition)>, LedgerError>,
 ) -> Result<DefinitionTable<R>, RegistryStartError> {
-    let (mut books, mut packer) = (DefinitionTable::default(), Packer::default());
+    let (mut table, mut packer) = (DefinitionTable::default(), Packer::default());
     for (key, definition) in definitions(StoredKind::Account)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         let in_force = record.in_force();
         let (account, _) = read::account(&in_force)
             .map_err(|problems| RegistryStartError::Unreadable { id: id.to_string(), problems })?;
         let entry = DefinitionEntry { version, record, value: Some(Arc::new(account)) };
-        books.put_account(id, entry);
+        table.put_account(id, entry);
     }
-    let facts = books.facts(|_| true);
+    let facts = table.facts(|_| true);
     for (key, definition) in definitions(StoredKind::Campaign)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         // Campaigns of files are read from their files.
@@ -129,9 +129,9 @@ fn kept<R: CampaignRules>(
                 None
             }
         };
-        books.put_campaign(id, DefinitionEntry { version, record, value });
+        table.put_campaign(id, DefinitionEntry { version, record, value });
     }
-    Ok(books)
+    Ok(table)
 }
 
 fn record_of(

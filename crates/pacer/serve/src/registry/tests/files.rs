@@ -2,8 +2,8 @@
 
 use runtime::metrics::Exposition;
 
-use super::super::books::DefinitionEntry;
 use super::super::read::FileDefinition;
+use super::super::table::DefinitionEntry;
 use super::*;
 
 #[test]
