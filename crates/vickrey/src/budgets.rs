@@ -232,7 +232,7 @@ fn warn_of_room(catalogue: &PublishedCatalogue<DirectCampaignRules>, campaigns_m
 
 /// Tells the pacer how long after its sale an impression may be billed.
 pub(crate) fn set_billing_windows(budgets: &mut BudgetsConfig, lifetimes: &Lifetimes) {
-    budgets.late_wins = short_reservations(budgets, lifetimes);
+    budgets.late_wins_warning = short_reservations(budgets, lifetimes);
     budgets.lifetimes = lifetimes.named().map(|(_, lifetime)| lifetime).to_vec();
 }
 

@@ -223,7 +223,7 @@ fn write_warnings(
         }
     }
     let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
-    let short = config.service::<Pacer>().and_then(|budgets| budgets.late_wins.as_ref());
+    let short = config.service::<Pacer>().and_then(|budgets| budgets.late_wins_warning.as_ref());
     if let Some(warning) = short {
         writeln!(out, "warning: {warning}")?;
     }

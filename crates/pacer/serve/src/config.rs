@@ -57,7 +57,7 @@ pub struct BudgetsConfig {
     /// How long after a sale the exchange beside it bills impressions. Empty without one.
     pub lifetimes: Vec<Duration>,
     /// Warning that impressions may be billed after their reservations expire. None if they cannot.
-    pub late_wins: Option<String>,
+    pub late_wins_warning: Option<String>,
 }
 
 /// A configured key: never shown.
@@ -127,7 +127,7 @@ impl BudgetsConfig {
             token_key: None,
             draw_key: None,
             lifetimes: Vec::new(),
-            late_wins: None,
+            late_wins_warning: None,
             lease_period: s.duration(
                 "lease_period",
                 "1s",

@@ -59,7 +59,7 @@ pub struct Registry<R: CampaignRules> {
 struct RegistryState<R> {
     ledger: LedgerHandle,
     clock: fn() -> u64,
-    late_wins: Option<String>,
+    late_wins_warning: Option<String>,
     definitions: RwLock<DefinitionTable<R>>,
     /// Locked during a change, until the ledger has it.
     changing: Mutex<ChangeState<R>>,
@@ -87,13 +87,13 @@ impl<R: CampaignRules> Registry<R> {
         builder: &Builder,
         mut publish: impl FnMut(PublishedCatalogue<R>) + Send + 'static,
     ) -> Result<Self, RegistryStartError> {
-        let PreparedRegistry { mut definitions, files, clock, late_wins } = prepared;
-        definitions.leased(ledger.ask(LedgerQuery::NextSlot)?);
+        let PreparedRegistry { mut definitions, files, clock, late_wins_warning } = prepared;
+        definitions.reserve_below(ledger.ask(LedgerQuery::NextSlot)?);
         let keys = keys_of(&ledger, clock())?;
         let inner = Arc::new(RegistryState {
             ledger,
             clock,
-            late_wins,
+            late_wins_warning,
             definitions: RwLock::new(definitions),
             changing: Mutex::new(ChangeState {
                 files,
@@ -176,7 +176,7 @@ fn keys_of(ledger: &LedgerHandle, now_unix_ms: u64) -> Result<IdempotencyKeys, R
     }
     let mut keys = IdempotencyKeys::default();
     for ((keyed, answer), at_unix_ms) in found.into_iter().rev() {
-        keys.keep(keyed, &answer, at_unix_ms);
+        keys.remember(keyed, &answer, at_unix_ms);
     }
     Ok(keys)
 }

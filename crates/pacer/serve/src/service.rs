@@ -118,7 +118,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
     fn start(config: BudgetsConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
         let config = config.beside(startup.folder);
         warn_of_open_directory(&config.directory);
-        if let Some(warning) = &config.late_wins {
+        if let Some(warning) = &config.late_wins_warning {
             warn!("{warning}");
         }
         let shards = u16::try_from(startup.shards).expect("runtime.shards is at most 1024");
@@ -258,7 +258,7 @@ fn registry_options(config: &BudgetsConfig, folder: &Path) -> RegistryOptions {
         folder: folder.to_owned(),
         campaigns: config.campaigns.as_ref().map(|files| files.display().to_string()),
         clock: unix_ms,
-        late_wins: config.late_wins.clone(),
+        late_wins_warning: config.late_wins_warning.clone(),
     }
 }
 

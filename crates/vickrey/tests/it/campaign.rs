@@ -85,7 +85,7 @@ impl Server {
             folder: folder.path().to_path_buf(),
             campaigns: Some("campaigns.d/*.toml".to_owned()),
             clock: || 1_800_000_000_000,
-            late_wins: None,
+            late_wins_warning: None,
         };
         let told = desk.handle();
         let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());

@@ -53,7 +53,7 @@ fn a_campaign_that_changes_takes_so_many_allocations_and_no_commit_of_its_own() 
             folder: folder.path().to_owned(),
             campaigns: Some("*.toml".to_owned()),
             clock: || 1_793_500_000_000,
-            late_wins: None,
+            late_wins_warning: None,
         };
         let builder = Builder::start().unwrap();
         let registry =

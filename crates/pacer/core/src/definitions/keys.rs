@@ -68,7 +68,7 @@ impl IdempotencyKeys {
     }
 
     /// Stores the answer to a key.
-    pub fn keep(&mut self, keyed: KeyedRequest, answer: &Value, at_unix_ms: u64) {
+    pub fn remember(&mut self, keyed: KeyedRequest, answer: &Value, at_unix_ms: u64) {
         let answer: Box<str> = answer.to_string().into();
         self.bytes += answer.len();
         match self.by_key.insert(keyed.key.clone(), (keyed.body, answer)) {

@@ -92,7 +92,7 @@ impl Fixture {
             folder: folder.path().to_path_buf(),
             campaigns: Some("campaigns.d/*.toml".to_owned()),
             clock: || NOW_UNIX_MS,
-            late_wins: None,
+            late_wins_warning: None,
         };
         let told = desk.handle();
         let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());

@@ -114,7 +114,7 @@ impl<R> DefinitionStep<R> {
             changes: before.map(|before| differences(before, after)).unwrap_or_default(),
             definition: serde_json::from_str(after).expect("it was written as an object"),
             file: record.origin.file().map(Path::to_string_lossy),
-            held: record.held.keys().collect(),
+            held: record.overrides.keys().collect(),
             id: &self.id,
             idempotency: self
                 .keyed
@@ -276,27 +276,28 @@ pub(super) struct UncertainChange<R> {
     pub(super) at_unix_ms: u64,
 }
 
-/// The first part that was not stored, and why. Later parts were not submitted.
-pub(super) struct KeepFailure<R> {
-    pub(super) part: Vec<DefinitionStep<R>>,
+/// The first steps that were not stored, and why. Later ones were not submitted.
+pub(super) struct UnstoredSteps<R> {
+    pub(super) steps: Vec<DefinitionStep<R>>,
     pub(super) error: LedgerError,
 }
 
-/// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part.
+/// Makes steps durable: all of them, or those of the first parts. Calls `apply` with each
+/// stored part.
 /// `before` is the record that a step changes, while that is in force.
-pub(super) fn keep<R>(
+pub(super) fn store_steps<R>(
     ledger: &LedgerHandle,
     steps: Vec<DefinitionStep<R>>,
     at_unix_ms: u64,
     before: impl Fn(&DefinitionStep<R>) -> Option<DefinitionRecord>,
-    mut kept: impl FnMut(Vec<DefinitionStep<R>>),
-) -> Result<(), KeepFailure<R>> {
+    mut apply: impl FnMut(Vec<DefinitionStep<R>>),
+) -> Result<(), UnstoredSteps<R>> {
     let mut submit = |change, part| match ledger.change(change) {
         Ok(()) => {
-            kept(part);
+            apply(part);
             Ok(())
         }
-        Err(error) => Err(KeepFailure { part, error }),
+        Err(error) => Err(UnstoredSteps { steps: part, error }),
     };
     let (mut part, mut change, mut bytes) = (Vec::new(), DefinitionChange::default(), 0);
     let (mut given, mut given_before) = (String::new(), String::new());
@@ -343,7 +344,7 @@ mod tests {
             origin: RecordOrigin::Api,
             is_removed: false,
             given,
-            held: FileOverrides::default(),
+            overrides: FileOverrides::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use pacer_core::store::StoreDenial;
 use tracing::{error, info, warn};
 
-use super::changes::{DefinitionStep, KeepFailure, NewEntry, UncertainChange};
+use super::changes::{DefinitionStep, NewEntry, UncertainChange, UnstoredSteps};
 use crate::ledger::handle::LedgerError;
 use crate::registry::refused::ChangeRefusal;
 use crate::registry::{CampaignRules, ChangeState, RegistryState, changes};
@@ -18,17 +18,19 @@ impl<R: CampaignRules> RegistryState<R> {
         steps: Vec<DefinitionStep<R>>,
     ) -> Result<(), ChangeRefusal> {
         let at_unix_ms = (self.clock)();
-        let kept = self.keep(changing, UncertainChange { steps, at_unix_ms });
-        let told = changing.backlog.send(&self.definitions, &self.ledger);
+        let stored = self.store_and_apply(changing, UncertainChange { steps, at_unix_ms });
+        let defined = changing.backlog.send(&self.definitions, &self.ledger);
         self.publish_soon();
-        kept.map_err(|KeepFailure { part, error }| {
+        if let Err(UnstoredSteps { steps, error }) = stored {
+            // A first attempt that was denied is surely not stored; a repeated one may have been
+            // stored by the first.
             if matches!(error, LedgerError::Over | LedgerError::Late) {
                 warn!(%error, "whether a change is kept is not known: it is asked for again");
-                changing.uncertain = Some(UncertainChange { steps: part, at_unix_ms });
+                changing.uncertain = Some(UncertainChange { steps, at_unix_ms });
             }
-            unkept(&error)
-        })?;
-        told.map_err(|error| {
+            return Err(refusal_of(&error));
+        }
+        defined.map_err(|error| {
             error!(%error, "the ledger is not told of a change that is kept");
             ChangeRefusal::Unavailable(match error {
                 LedgerError::Untaken(_) => format!("it is kept, but {error}"),
@@ -47,28 +49,28 @@ impl<R: CampaignRules> RegistryState<R> {
     ) -> Result<(), ChangeRefusal> {
         let Some(uncertain) = changing.uncertain.take() else { return Ok(()) };
         let at_unix_ms = uncertain.at_unix_ms;
-        match self.keep(changing, uncertain) {
+        match self.store_and_apply(changing, uncertain) {
             Ok(()) => info!("a change of which nobody knew how it had ended is kept"),
-            Err(KeepFailure { part, error }) if may_be_kept(&error) => {
-                changing.uncertain = Some(UncertainChange { steps: part, at_unix_ms });
+            Err(UnstoredSteps { steps, error }) if may_be_stored(&error) => {
+                changing.uncertain = Some(UncertainChange { steps, at_unix_ms });
                 let message = format!("whether a change before is kept is not known yet: {error}");
                 return Err(ChangeRefusal::Unavailable(message));
             }
-            Err(KeepFailure { error, .. }) => {
+            Err(UnstoredSteps { error, .. }) => {
                 warn!(%error, "a change of which nobody knew how it had ended is not kept");
             }
         }
         // What the ledger cannot take now goes with the next change.
-        let _told = changing.backlog.send(&self.definitions, &self.ledger);
+        let _defined = changing.backlog.send(&self.definitions, &self.ledger);
         self.publish_soon();
         Ok(())
     }
 
-    fn keep(
+    fn store_and_apply(
         &self,
         changing: &mut ChangeState<R>,
         uncertain: UncertainChange<R>,
-    ) -> Result<(), KeepFailure<R>> {
+    ) -> Result<(), UnstoredSteps<R>> {
         let UncertainChange { steps, at_unix_ms } = uncertain;
         let ChangeState { backlog, keys, .. } = changing;
         let before = |step: &DefinitionStep<R>| {
@@ -76,11 +78,11 @@ impl<R: CampaignRules> RegistryState<R> {
             let (_, record) = definitions.record(step.kind(), &step.id)?;
             (!record.is_removed).then(|| record.clone())
         };
-        changes::keep(&self.ledger, steps, at_unix_ms, before, |part| {
+        changes::store_steps(&self.ledger, steps, at_unix_ms, before, |part| {
             let mut definitions = self.definitions.write().unwrap_or_else(PoisonError::into_inner);
             for step in part {
                 if let Some(keyed) = step.keyed.clone() {
-                    keys.keep(keyed, &step.answer(), at_unix_ms);
+                    keys.remember(keyed, &step.answer(), at_unix_ms);
                 }
                 let DefinitionStep { id, becomes, .. } = step;
                 match becomes {
@@ -99,7 +101,7 @@ impl<R: CampaignRules> RegistryState<R> {
 }
 
 /// Whether retried steps may be stored despite the error: an earlier try may have succeeded.
-const fn may_be_kept(error: &LedgerError) -> bool {
+const fn may_be_stored(error: &LedgerError) -> bool {
     match error {
         LedgerError::Denied(denied) => {
             matches!(denied, StoreDenial::Busy | StoreDenial::Failing(_))
@@ -108,7 +110,7 @@ const fn may_be_kept(error: &LedgerError) -> bool {
     }
 }
 
-fn unkept(error: &LedgerError) -> ChangeRefusal {
+fn refusal_of(error: &LedgerError) -> ChangeRefusal {
     if let LedgerError::Denied(StoreDenial::Conflict { key, present }) = error {
         let (kind, id) = (key.kind.label(), &key.id);
         error!(kind, id, present, "the store keeps another version than is known");

@@ -17,7 +17,8 @@ use units::{Cpm, Currency};
 use clocks::LocalInstant;
 
 const SEATS_MAX: usize = 1_000;
-const ID_BYTES_MAX: usize = 64;
+/// Longest id. The store takes longer ones.
+const ID_LETTERS_MAX: usize = 64;
 
 /// What campaigns need of their account.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +41,7 @@ pub trait CampaignRules: Clone + Send + Sync + Sized + 'static {
     /// Tables of its own that every campaign has.
     const REQUIRED_TABLES: &'static [&'static str] = &[];
 
-    /// Values that rules read together share.
+    /// A pool in which the campaigns of one file share equal values.
     type Shared: Default;
 
     /// Reads its keys of a campaign's table, beside the budget's.
@@ -236,8 +237,8 @@ fn late_holdback(s: &mut Section<'_>, currency: Currency) -> Holdback {
 
 pub(super) fn id(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    if !(1..=ID_BYTES_MAX).contains(&text.len()) || !text.bytes().all(fits) {
-        return Err(format!("needs 1 to {ID_BYTES_MAX} letters, digits, `-`, `.` or `_`"));
+    if !(1..=ID_LETTERS_MAX).contains(&text.len()) || !text.bytes().all(fits) {
+        return Err(format!("needs 1 to {ID_LETTERS_MAX} letters, digits, `-`, `.` or `_`"));
     }
     // URLs resolve such segments away.
     if text == "." || text == ".." {

@@ -98,7 +98,7 @@ impl<R: CampaignRules> Registry<R> {
                 KeyLookup::Answered(view) => return Ok(answered(view)),
             }
         }
-        let mut step = self.judged(kind, None, AuditAction::Create, of_api(body))?;
+        let mut step = self.judge(kind, None, AuditAction::Create, of_api(body))?;
         step.keyed = keyed;
         step.by(options.actor);
         let view = step.answer();
@@ -123,14 +123,14 @@ impl<R: CampaignRules> Registry<R> {
         let mut changing = self.inner.changing();
         self.inner.resolve_uncertain(&mut changing)?;
         let (version, before) = self.record(kind, id)?;
-        let (action, record) = edited(kind, id, edit, &before)?;
+        let (action, record) = apply_edit(kind, id, edit, &before)?;
         if let Some(given) = options.expected.filter(|given| *given != version) {
             return Err(ChangeRefusal::Stale { kind, id: id.to_owned(), given, present: version });
         }
         if let DefinitionEdit::Budgets(budgets) = edit {
             check_budgets(budgets)?;
         }
-        let mut step = self.judged(kind, Some((id, &before)), action, record)?;
+        let mut step = self.judge(kind, Some((id, &before)), action, record)?;
         step.by(options.actor);
         let (_, record) = step.becomes.entry();
         if *record == before {
@@ -192,7 +192,7 @@ impl<R: CampaignRules> Registry<R> {
     }
 
     /// Judges a whole record; `before` is the one that it replaces.
-    fn judged(
+    fn judge(
         &self,
         kind: StoredKind,
         before: Option<(&str, &DefinitionRecord)>,
@@ -212,7 +212,9 @@ impl<R: CampaignRules> Registry<R> {
         if let NewEntry::Account(DefinitionEntry { value: Some(account), .. }) = &becomes {
             let keeps_nothing = account.late_holdback == Holdback::default();
             let is_limited = account.limits != BudgetLimits::default();
-            warnings.extend(self.inner.late_wins.clone().filter(|_| is_limited && keeps_nothing));
+            warnings.extend(
+                self.inner.late_wins_warning.clone().filter(|_| is_limited && keeps_nothing),
+            );
         }
         Ok(DefinitionStep { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
     }
@@ -256,7 +258,7 @@ fn account<R: CampaignRules>(
     let (account, given) = read::account(&record.in_force()).map_err(ChangeRefusal::Invalid)?;
     let id: Arc<str> = account.id.as_str().into();
     let entry = definitions.accounts.get(&id);
-    let version = free(StoredKind::Account, &id, before, entry)?;
+    let version = next_version(StoredKind::Account, &id, before, entry)?;
     let mut problems = Vec::new();
     if let Some((key, remedy)) = cross::changed_account(&account, entry) {
         problems.push(problem(key, None, remedy));
@@ -288,7 +290,7 @@ fn campaign<R: CampaignRules>(
     let (campaign, given) = read.map_err(ChangeRefusal::Invalid)?;
     let id = Arc::clone(&campaign.id);
     let entry = definitions.campaigns.get(&id);
-    let version = free(StoredKind::Campaign, &id, before, entry)?;
+    let version = next_version(StoredKind::Campaign, &id, before, entry)?;
     let changed = cross::changed_campaign(&campaign, entry)
         .map(|remedy| problem("account", Some(format!("\"{}\"", campaign.account)), remedy));
     let problems = changed.into_iter().collect();
@@ -321,7 +323,7 @@ fn finished(
 }
 
 /// The version of a new record. If it replaces none, its id must be free.
-fn free<T>(
+fn next_version<T>(
     kind: StoredKind,
     id: &str,
     before: Option<(&str, &DefinitionRecord)>,
@@ -343,7 +345,7 @@ fn free<T>(
     }
 }
 
-fn edited(
+fn apply_edit(
     kind: StoredKind,
     id: &str,
     edit: &DefinitionEdit,
@@ -353,12 +355,12 @@ fn edited(
         RecordOrigin::File(file) if !before.is_removed => Some(file),
         _ => None,
     };
-    let is_holdable = matches!(edit, DefinitionEdit::Pause(_) | DefinitionEdit::Budgets(_));
-    if let Some(file) = of_file.filter(|_| !is_holdable) {
+    let may_override_file = matches!(edit, DefinitionEdit::Pause(_) | DefinitionEdit::Budgets(_));
+    if let Some(file) = of_file.filter(|_| !may_override_file) {
         return Err(ChangeRefusal::OfFile { id: id.to_owned(), file: file.to_path_buf() });
     }
-    let is_revived = matches!(edit, DefinitionEdit::Replace(_) | DefinitionEdit::Remove);
-    if before.is_removed && !is_revived {
+    let may_follow_removal = matches!(edit, DefinitionEdit::Replace(_) | DefinitionEdit::Remove);
+    if before.is_removed && !may_follow_removal {
         return Err(ChangeRefusal::Removed { kind, id: id.to_owned() });
     }
     Ok(match edit {
@@ -373,9 +375,11 @@ fn edited(
             let is_paused = if *is || has { json!(is) } else { Value::Null };
             let patch = Map::from_iter([("paused".to_owned(), is_paused)]);
             let action = if *is { AuditAction::Pause } else { AuditAction::Resume };
-            (action, held_or_merged(before, &patch))
+            (action, overridden_or_merged(before, &patch))
         }
-        DefinitionEdit::Budgets(budgets) => (AuditAction::Budget, held_or_merged(before, budgets)),
+        DefinitionEdit::Budgets(budgets) => {
+            (AuditAction::Budget, overridden_or_merged(before, budgets))
+        }
         DefinitionEdit::Remove => {
             (AuditAction::Remove, DefinitionRecord { is_removed: true, ..before.clone() })
         }
@@ -404,13 +408,13 @@ fn merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> DefinitionRe
 }
 
 /// Changes keys of an API definition, or overrides those of a file's.
-fn held_or_merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> DefinitionRecord {
+fn overridden_or_merged(before: &DefinitionRecord, patch: &Map<String, Value>) -> DefinitionRecord {
     if before.origin == RecordOrigin::Api {
         return merged(before, patch);
     }
-    let mut held = before.held.clone();
-    held.set(&before.given(), patch);
-    DefinitionRecord { held, ..before.clone() }
+    let mut overrides = before.overrides.clone();
+    overrides.set(&before.given(), patch);
+    DefinitionRecord { overrides, ..before.clone() }
 }
 
 fn of_api(body: &Map<String, Value>) -> DefinitionRecord {
@@ -419,7 +423,7 @@ fn of_api(body: &Map<String, Value>) -> DefinitionRecord {
         origin: RecordOrigin::Api,
         is_removed: false,
         given: packed::pack(&Value::from(body.clone()).to_string()),
-        held: FileOverrides::default(),
+        overrides: FileOverrides::default(),
     }
 }
 

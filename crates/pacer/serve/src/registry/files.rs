@@ -29,7 +29,7 @@ use super::table::{DefinitionEntry, DefinitionTable};
 use super::{CampaignRules, ChangeState, Registry, RegistryState, cross};
 
 /// When files are read again if it is unknown whether their definitions were stored.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Result of reading the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl<R: CampaignRules> Registry<R> {
             if is_known || trigger != Trigger::Retry {
                 inner.note(&read);
             }
-            watched(&inner, (!is_known).then_some(AGAIN))
+            watched(&inner, (!is_known).then_some(RETRY_INTERVAL))
         }))
     }
 }
@@ -160,7 +160,7 @@ impl<R: CampaignRules> RegistryState<R> {
     ) -> Result<FilesRead, ChangeRefusal> {
         let planned = planned(changing.files.as_mut(), &self.definitions());
         let PlannedChanges { steps, same } = planned.map_err(ChangeRefusal::Invalid)?;
-        self.remember(same);
+        self.update_unchanged(same);
         let count = |action| steps.iter().filter(|step| step.action == action).count();
         let read = FilesRead {
             created: count(AuditAction::Create),
@@ -174,7 +174,7 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 
     /// Keeps unchanged definitions as now read.
-    fn remember(&self, same: Vec<Same<R>>) {
+    fn update_unchanged(&self, same: Vec<UnchangedCampaign<R>>) {
         if same.is_empty() {
             return;
         }
@@ -185,11 +185,11 @@ impl<R: CampaignRules> RegistryState<R> {
     }
 }
 
-type Same<R> = (Arc<str>, DefinitionEntry<super::DefinedCampaign<R>>);
+type UnchangedCampaign<R> = (Arc<str>, DefinitionEntry<super::DefinedCampaign<R>>);
 
 pub(super) struct PlannedChanges<R> {
     steps: Vec<DefinitionStep<R>>,
-    same: Vec<Same<R>>,
+    same: Vec<UnchangedCampaign<R>>,
 }
 
 /// Reads the files, and validates them against the known definitions.
@@ -222,7 +222,7 @@ struct FilesPlan<'p, R> {
     facts: KnownAccounts,
     next_slot: u32,
     steps: Vec<DefinitionStep<R>>,
-    same: Vec<Same<R>>,
+    same: Vec<UnchangedCampaign<R>>,
 }
 
 impl<'p, R: CampaignRules> FilesPlan<'p, R> {
@@ -250,10 +250,10 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
             let before = self.definitions.accounts.get(&id);
             let mut record = record_of(found, before);
             let mut value = Arc::clone(&found.value);
-            if !record.held.is_empty() {
+            if !record.overrides.is_empty() {
                 match read::account(&record.in_force()) {
-                    Ok((held, _)) => value = Arc::new(held),
-                    Err(_) => record.held = FileOverrides::default(),
+                    Ok((overridden, _)) => value = Arc::new(overridden),
+                    Err(_) => record.overrides = FileOverrides::default(),
                 }
             }
             if record.slot.is_none() && !value.seats.is_empty() {
@@ -276,10 +276,10 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
             let before = self.definitions.campaigns.get(&id);
             let mut record = record_of(found, before);
             let mut value = Arc::clone(&found.value);
-            if !record.held.is_empty() {
+            if !record.overrides.is_empty() {
                 match read::campaign(&record.in_force(), &self.facts) {
-                    Ok((held, _)) => value = Arc::new(held),
-                    Err(_) => record.held = FileOverrides::default(),
+                    Ok((overridden, _)) => value = Arc::new(overridden),
+                    Err(_) => record.overrides = FileOverrides::default(),
                 }
             }
             if record.slot.is_none() {
@@ -358,11 +358,11 @@ fn record_of<T, U>(
     found: &FileDefinition<T>,
     before: Option<&DefinitionEntry<U>>,
 ) -> DefinitionRecord {
-    let held = match before {
-        Some(before) if !before.record.held.is_empty() => {
+    let overrides = match before {
+        Some(before) if !before.record.overrides.is_empty() => {
             let given =
                 serde_json::from_str(&found.given.text()).expect("it was written as an object");
-            before.record.held.over(&given)
+            before.record.overrides.over(&given)
         }
         _ => FileOverrides::default(),
     };
@@ -371,7 +371,7 @@ fn record_of<T, U>(
         origin: RecordOrigin::File(Arc::clone(&found.file)),
         is_removed: false,
         given: found.given.clone(),
-        held,
+        overrides,
     }
 }
 

@@ -36,7 +36,7 @@ pub struct RegistryOptions {
     /// Time in milliseconds since 1970.
     pub clock: fn() -> u64,
     /// Warning for accounts with limits but no holdback: wins may come late.
-    pub late_wins: Option<String>,
+    pub late_wins_warning: Option<String>,
 }
 
 #[derive(Debug)]

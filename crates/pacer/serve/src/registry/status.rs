@@ -101,7 +101,7 @@ impl<R: CampaignRules> Registry<R> {
         let (number, has_seats, slots) = {
             let definitions = self.inner.definitions();
             let number =
-                definitions.number_of(id).ok_or_else(|| unknown(StoredKind::Account, id))?;
+                definitions.account_id(id).ok_or_else(|| unknown(StoredKind::Account, id))?;
             let account = definitions.accounts.get(id).and_then(|entry| entry.value.as_ref());
             let has_seats = account.is_some_and(|account| !account.seats.is_empty());
             let campaigns = definitions.campaigns.values().filter(|entry| !entry.record.is_removed);
@@ -162,7 +162,7 @@ impl<R: CampaignRules> Registry<R> {
             StoredKind::Campaign => ledger.ask_of(self.slot(id)?, LedgerQuery::Spend)?,
             StoredKind::Account => {
                 let number =
-                    self.inner.definitions().number_of(id).ok_or_else(|| unknown(kind, id))?;
+                    self.inner.definitions().account_id(id).ok_or_else(|| unknown(kind, id))?;
                 ledger.ask_of(number, LedgerQuery::SpendAccount)?
             }
         })

@@ -67,13 +67,13 @@ impl<R> Default for DefinitionTable<R> {
 
 impl<R> DefinitionTable<R> {
     /// Skips numbers that leases name: they are not given to another definition.
-    pub(super) fn leased(&mut self, next_slot: CampaignIndex) {
+    pub(super) fn reserve_below(&mut self, next_slot: CampaignIndex) {
         self.next_slot = self.next_slot.max(next_slot.0);
     }
 
     pub(super) fn put_account(&mut self, id: Arc<str>, entry: DefinitionEntry<DefinedAccount>) {
-        self.seen(entry.record.slot);
-        self.number(&id);
+        self.reserve(entry.record.slot);
+        self.assign_account_id(&id);
         self.accounts.insert(id, entry);
     }
 
@@ -82,7 +82,7 @@ impl<R> DefinitionTable<R> {
         id: Arc<str>,
         entry: DefinitionEntry<DefinedCampaign<R>>,
     ) {
-        self.seen(entry.record.slot);
+        self.reserve(entry.record.slot);
         self.campaigns.insert(id, entry);
     }
 
@@ -107,18 +107,18 @@ impl<R> DefinitionTable<R> {
         Ok(())
     }
 
-    fn seen(&mut self, slot: Option<CampaignIndex>) {
+    fn reserve(&mut self, slot: Option<CampaignIndex>) {
         let behind = slot.map_or(0, |slot| slot.0.saturating_add(1));
         self.next_slot = self.next_slot.max(behind);
     }
 
     /// The ledger's number of an account, assigned at the first call.
-    pub(super) fn number(&mut self, id: &Arc<str>) -> AccountId {
+    pub(super) fn assign_account_id(&mut self, id: &Arc<str>) -> AccountId {
         let next = u32::try_from(self.numbers.len()).expect("accounts are fewer than slots");
         *self.numbers.entry(Arc::clone(id)).or_insert(AccountId(next))
     }
 
-    pub(super) fn number_of(&self, id: &str) -> Option<AccountId> {
+    pub(super) fn account_id(&self, id: &str) -> Option<AccountId> {
         self.numbers.get(id).copied()
     }
 
@@ -169,7 +169,7 @@ impl<R> DefinitionTable<R> {
         id: &Arc<str>,
         zones: &Zones,
     ) -> Option<Result<AccountDefinition, ZoneError>> {
-        let number = self.number(id);
+        let number = self.assign_account_id(id);
         let entry = self.accounts.get(id)?;
         let account = entry.value.as_ref()?;
         Some(zones.id(&account.time_zone).map(|zone| AccountDefinition {
@@ -185,7 +185,7 @@ impl<R> DefinitionTable<R> {
 
     /// An account's seats for the ledger. None if it never had any.
     pub(super) fn seats_terms(&mut self, id: &Arc<str>) -> Option<CampaignTerms> {
-        let number = self.number(id);
+        let number = self.assign_account_id(id);
         let entry = self.accounts.get(id)?;
         let (account, slot) = (entry.value.as_ref()?, entry.record.slot?);
         let is_paused = account.seats.is_empty() || entry.record.is_removed;
@@ -202,7 +202,7 @@ impl<R> DefinitionTable<R> {
         let budget = campaign.map_or_else(|| always(true), |campaign| campaign.budget);
         let pacing = campaign.map(|campaign| Arc::clone(&campaign.pacing));
         let account = entry.account()?;
-        let account = self.number(&account);
+        let account = self.assign_account_id(&account);
         let definition = CampaignDefinition { slot, version, account, budget };
         Some(CampaignTerms { definition, pacing })
     }
@@ -248,7 +248,7 @@ pub(super) fn view(
         file: record.origin.file().map(|path| path.display().to_string()),
         removed: record.is_removed,
         definition: record.in_force(),
-        held: record.held.keys().collect(),
+        held: record.overrides.keys().collect(),
         warnings,
     };
     serde_json::to_value(view).expect("the names of members are text")

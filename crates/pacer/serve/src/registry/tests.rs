@@ -46,7 +46,7 @@ fn options(folder: &Path, clock: fn() -> u64) -> RegistryOptions {
         folder: folder.to_path_buf(),
         campaigns: Some("campaigns.d/*.toml".to_owned()),
         clock,
-        late_wins: Some(LATE_WINS.to_owned()),
+        late_wins_warning: Some(LATE_WINS.to_owned()),
     }
 }
 

@@ -9,7 +9,7 @@ fn a_key_stands_for_one_request() {
     let mut keys = IdempotencyKeys::default();
     let (one, other) = (KeyedRequest::new("a", "x"), KeyedRequest::new("a", "y"));
     assert_eq!(keys.look(&one, 0), KeyLookup::Fresh);
-    keys.keep(one.clone(), &json!(1), 0);
+    keys.remember(one.clone(), &json!(1), 0);
     assert_eq!(keys.look(&one, KEPT_MS - 1), KeyLookup::Answered(json!(1)));
     assert_eq!(keys.look(&other, KEPT_MS - 1), KeyLookup::Reused);
     assert_eq!(keys.look(&other, KEPT_MS), KeyLookup::Fresh, "a day later");
@@ -19,7 +19,7 @@ fn a_key_stands_for_one_request() {
 fn they_are_so_many() {
     let mut keys = IdempotencyKeys::default();
     for number in 0..=KEYS_MAX {
-        keys.keep(KeyedRequest::new(&number.to_string(), ""), &json!(number), 0);
+        keys.remember(KeyedRequest::new(&number.to_string(), ""), &json!(number), 0);
     }
     assert_eq!(keys.look(&KeyedRequest::new("0", ""), 0), KeyLookup::Fresh);
     assert_eq!(keys.look(&KeyedRequest::new("1", ""), 0), KeyLookup::Answered(json!(1)));
@@ -31,7 +31,7 @@ fn their_answers_are_so_many_bytes() {
     let mut keys = IdempotencyKeys::default();
     let answer = json!("x".repeat(ANSWER_BYTES_MAX / 4 - 2));
     for number in [0, 1, 1, 2, 3, 4] {
-        keys.keep(KeyedRequest::new(&number.to_string(), ""), &answer, 0);
+        keys.remember(KeyedRequest::new(&number.to_string(), ""), &answer, 0);
     }
     let known = |keys: &mut IdempotencyKeys, key: &str| {
         keys.look(&KeyedRequest::new(key, ""), 0) != KeyLookup::Fresh

@@ -22,7 +22,7 @@ pub struct PreparedRegistry<R: CampaignRules> {
     pub(in crate::registry) definitions: DefinitionTable<R>,
     pub(in crate::registry) files: Option<DefinitionFiles<R>>,
     pub(in crate::registry) clock: fn() -> u64,
-    pub(in crate::registry) late_wins: Option<String>,
+    pub(in crate::registry) late_wins_warning: Option<String>,
 }
 
 impl<R: CampaignRules> PreparedRegistry<R> {
@@ -39,8 +39,8 @@ impl<R: CampaignRules> PreparedRegistry<R> {
         let table = stored_definitions(definitions)?;
         let mut files = DefinitionFiles::of(options);
         files::planned(files.as_mut(), &table).map_err(RegistryStartError::Invalid)?;
-        let RegistryOptions { clock, ref late_wins, .. } = *options;
-        Ok(Self { definitions: table, files, clock, late_wins: late_wins.clone() })
+        let RegistryOptions { clock, ref late_wins_warning, .. } = *options;
+        Ok(Self { definitions: table, files, clock, late_wins_warning: late_wins_warning.clone() })
     }
 }
 

@@ -29,7 +29,7 @@ pub struct DefinitionRecord {
     /// The origin's definition, as the JSON text of an object without defaults.
     pub given: Packed,
     /// The API's overrides of the file.
-    pub held: FileOverrides,
+    pub overrides: FileOverrides,
 }
 
 impl RecordOrigin {
@@ -51,13 +51,13 @@ impl DefinitionRecord {
     /// The definition in force: the origin's, with overrides.
     pub fn in_force(&self) -> Map<String, Value> {
         let mut given = self.given();
-        merge(&mut given, &self.held.patch());
+        merge(&mut given, &self.overrides.patch());
         given
     }
 
     /// The JSON text in force; `given` is the origin's.
     pub(in crate::registry) fn in_force_text<'g>(&self, given: &'g str) -> Cow<'g, str> {
-        if self.held.is_empty() {
+        if self.overrides.is_empty() {
             return given.into();
         }
         Value::from(self.in_force()).to_string().into()
@@ -67,7 +67,7 @@ impl DefinitionRecord {
     pub(in crate::registry) fn to_bytes(&self, given: &str) -> Vec<u8> {
         let file = Value::from(self.origin.file().map(|path| path.display().to_string()));
         let slot = Value::from(self.slot.map(|slot| slot.0));
-        let (is_removed, held) = (self.is_removed, Value::from(self.held.members()));
+        let (is_removed, held) = (self.is_removed, Value::from(self.overrides.members()));
         let record = format!(
             r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
         );
@@ -82,7 +82,7 @@ impl DefinitionRecord {
             _ => None,
         };
         let given = packer.pack(&Value::from(object("definition")?).to_string());
-        let held = FileOverrides::of(object("held")?);
+        let overrides = FileOverrides::of(object("held")?);
         let slot = match &record["slot"] {
             Value::Null => None,
             slot => Some(CampaignIndex(u32::try_from(slot.as_u64()?).ok()?)),
@@ -91,6 +91,6 @@ impl DefinitionRecord {
             Value::Null => RecordOrigin::Api,
             file => RecordOrigin::File(Path::new(file.as_str()?).into()),
         };
-        Some(Self { slot, origin, is_removed: record["removed"].as_bool()?, given, held })
+        Some(Self { slot, origin, is_removed: record["removed"].as_bool()?, given, overrides })
     }
 }
