@@ -41,7 +41,7 @@ pub const CHANGE_BYTES_MAX: usize = 64 << 20;
 /// Maximum length of an account's or campaign's identifier, in bytes.
 pub const ID_BYTES_MAX: usize = 256;
 /// Maximum number of audit entries in one query's result.
-pub const AUDIT_MOST: u32 = 10_000;
+pub const AUDIT_ENTRIES_MAX: u32 = 10_000;
 
 /// The name of a lease. Keys sort by declaration order, so a campaign's leases are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -304,7 +304,7 @@ pub enum StoreQuery {
     EpochLifetimes(Option<u32>),
     /// All definitions of a kind.
     Definitions(StoredKind),
-    /// At most this many audit entries after a key, or from the first. At most [`AUDIT_MOST`], and
+    /// At most this many audit entries after a key, or from the first. At most [`AUDIT_ENTRIES_MAX`], and
     /// fewer if they are large; an empty result means the end.
     Audit(Option<AuditKey>, u32),
     /// A node's audit entries before a key, or from the last, newest first; limited likewise.
@@ -341,7 +341,7 @@ pub struct WriteOutcome {
     /// The writer.
     pub writer: StoreWriter,
     /// Batch or change.
-    pub sent: WriteKind,
+    pub kind: WriteKind,
     /// Its number.
     pub number: u64,
     /// Its outcome.
@@ -384,7 +384,7 @@ pub enum StoreRequest {
 impl StoreRequest {
     /// The answer to this request with the given outcome; `denied` says why it was refused.
     pub fn answer(&self, ended: CommitOutcome, denied: Option<StoreDenial>) -> StoreAnswer {
-        let (writer, sent, number) = match self {
+        let (writer, kind, number) = match self {
             Self::Submit(writer, batch) => (*writer, WriteKind::Batch, batch.number),
             Self::Change(writer, change) => (*writer, WriteKind::Change, change.number),
             Self::Begin(node, _) => {
@@ -397,7 +397,7 @@ impl StoreRequest {
                 ));
             }
         };
-        StoreAnswer::Ended(WriteOutcome { writer, sent, number, ended, denied })
+        StoreAnswer::Ended(WriteOutcome { writer, kind, number, ended, denied })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::ledger::start::LedgerStart;
 /// A reservation lasts up to a sixteenth longer than configured.
 const LASTS_LONGER: u32 = 16;
 /// Most multiples of a class's time to live that a shard remembers.
-const REMEMBERED_MOST: u32 = 4_000;
+const REMEMBERED_MAX: u32 = 4_000;
 /// Periods that a shard keeps of a campaign: the present, those of remembered tokens, and the next.
 const PERIODS: u32 = 4;
 /// Open buckets of a class of reservations.
@@ -98,7 +98,7 @@ impl BudgetsConfig {
              base64. If absent, a key is generated and stored in `directory`.",
         );
         let spans = Self::read_spans(s);
-        if spans.reservation_max < spans.late_window / REMEMBERED_MOST {
+        if spans.reservation_max < spans.late_window / REMEMBERED_MAX {
             let value = format!("\"{}s\"", spans.late_window.as_secs());
             let remedy = "is more than 4000 times `reservation_max`, make it shorter";
             s.problem("late_window", value, remedy);
@@ -256,7 +256,7 @@ impl BudgetsConfig {
     }
 
     fn lasts(&self, lifetime: Duration) -> Duration {
-        lifetime.max(self.late_window / REMEMBERED_MOST).min(self.reservation_max)
+        lifetime.max(self.late_window / REMEMBERED_MAX).min(self.reservation_max)
     }
 
     fn horizon(&self) -> Duration {

@@ -105,11 +105,11 @@ impl<R: CampaignRules> Registry<R> {
             reading: Arc::new(LastReading::succeeded(clock())),
         });
         inner.begin()?;
-        let (told, mut number) = (Arc::clone(&inner), 0);
+        let (state, mut number) = (Arc::clone(&inner), 0);
         let publisher = builder.add("catalogue", move || {
             number += 1;
             // The lock ends before `publish` runs.
-            let published = told.definitions().published(number);
+            let published = state.definitions().published(number);
             publish(published);
             None
         });
@@ -147,7 +147,7 @@ impl<R: CampaignRules> RegistryState<R> {
         changing.backlog = LedgerBacklog::all(&self.definitions());
         match changing.backlog.send(&self.definitions, &self.ledger) {
             // It was logged; the ledger spends nothing of what it does not know.
-            Ok(()) | Err(LedgerError::Untaken(_)) => Ok(()),
+            Ok(()) | Err(LedgerError::Rejected(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

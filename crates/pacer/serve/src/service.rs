@@ -30,7 +30,7 @@ use crate::registry::{
 };
 
 /// How long a start waits for the first catalogue.
-const CATALOGUE_PATIENCE: Duration = Duration::from_secs(60);
+const CATALOGUE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Port through which the exchange spends budgets.
 pub const LEDGER: &str = "ledger";
@@ -133,7 +133,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let options = registry_options(&config, startup.folder);
         let prepared =
             PreparedRegistry::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
-        let StartedLedger { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
+        let StartedLedger { rings, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
         let (publish, published) = channel();
         let on_published = Arc::<OnceLock<JobHandle>>::default();
         let taking = Arc::clone(&on_published);
@@ -147,7 +147,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let builder = startup.builder;
         let registry = Registry::start_prepared(prepared, handle.clone(), builder, publish);
         let registry = Arc::new(registry.map_err(refused)?);
-        let first = published.recv_timeout(CATALOGUE_PATIENCE).map_err(|error| {
+        let first = published.recv_timeout(CATALOGUE_TIMEOUT).map_err(|error| {
             ServiceError::unavailable(format!("the registry publishes no catalogue: {error}"))
         })?;
         let (campaigns, accounts) = (first.campaigns.len(), first.accounts.len());
@@ -155,13 +155,13 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let following = registry
             .follow_files(startup.watch, startup.control, builder, startup.shutdown)
             .map_err(ServiceError::unavailable)?;
-        let with_options = |line: ShardRings| {
-            let options = config.shard_options(line.origin, &config.lifetimes);
-            (line, options)
+        let with_options = |rings: ShardRings| {
+            let options = config.shard_options(rings.origin, &config.lifetimes);
+            (rings, options)
         };
         let exchange = ExchangeSlot::default();
         let port = LedgerPort {
-            shards: lines.into_iter().map(with_options).collect(),
+            shards: rings.into_iter().map(with_options).collect(),
             feed: LogFeed(Some(feed)),
             keys,
             origin,

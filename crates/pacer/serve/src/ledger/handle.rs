@@ -23,11 +23,11 @@ use super::status::{LedgerStatus, LedgerWaker, SharedStatus};
 use super::zones::Zones;
 
 /// How long a caller waits. A turn takes milliseconds; the disk may take longer.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PATIENCE_EACH: Duration = Duration::from_millis(1);
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+const DEFINITION_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// How long the replay of the log may keep a process from being ready.
-const REPLAY_MOST: Duration = Duration::from_secs(60);
+const REPLAY_MAX: Duration = Duration::from_secs(60);
 
 /// A campaign for the ledger: its budget and its pacing.
 #[derive(Clone, Debug)]
@@ -100,15 +100,15 @@ pub enum LedgerError {
     #[error(
         "the ledger does not answer: the ledger has ended: see the log, and start the process again"
     )]
-    Over,
+    Stopped,
     /// No answer in time. The request may still be served.
     #[error(
         "the ledger does not answer: the ledger did not answer in time: see its disk, and ask again"
     )]
-    Late,
+    TimedOut,
     /// The ledger refuses some of the definitions; it uses the others.
     #[error("the ledger does not take a definition that is kept, which is a defect: {0}")]
-    Untaken(String),
+    Rejected(String),
 }
 
 pub(crate) type ReplySender<T> = SyncSender<T>;
@@ -152,12 +152,12 @@ impl LedgerHandle {
         campaigns: Vec<CampaignTerms>,
     ) -> Result<DefinitionReport, LedgerError> {
         let count = u32::try_from(accounts.len() + campaigns.len()).unwrap_or(u32::MAX);
-        let patience = PATIENCE.saturating_add(PATIENCE_EACH.saturating_mul(count));
-        self.ask_within(patience, |reply| LedgerQuery::Define(accounts, campaigns, reply))
+        let timeout = ASK_TIMEOUT.saturating_add(DEFINITION_TIMEOUT.saturating_mul(count));
+        self.ask_within(timeout, |reply| LedgerQuery::Define(accounts, campaigns, reply))
     }
 
     /// Durably stores definitions and audit entries. The ledger numbers the change, and retries it
-    /// until the store knows the outcome. After [`LedgerError::Late`] the change may still be
+    /// until the store knows the outcome. After [`LedgerError::TimedOut`] the change may still be
     /// stored: repeating the very same one, before any other, returns its outcome. It is applied
     /// once.
     pub(crate) fn change(&self, change: DefinitionChange) -> Result<(), LedgerError> {
@@ -197,7 +197,7 @@ impl LedgerHandle {
     /// A failing store does not prevent it: grants are spent, and the store recovers by itself.
     pub fn is_ready(&self) -> bool {
         let status = self.status();
-        let is_replayed = status.is_replayed || self.shared.age() >= REPLAY_MOST;
+        let is_replayed = status.is_replayed || self.shared.age() >= REPLAY_MAX;
         is_replayed && !status.is_over && !status.is_halted
     }
 
@@ -210,7 +210,7 @@ impl LedgerHandle {
         &self,
         query: impl FnOnce(ReplySender<T>) -> LedgerQuery,
     ) -> Result<T, LedgerError> {
-        self.ask_within(PATIENCE, query)
+        self.ask_within(ASK_TIMEOUT, query)
     }
 
     /// As [`Self::ask`], with an argument.
@@ -238,15 +238,15 @@ impl LedgerHandle {
 
     fn ask_within<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         query: impl FnOnce(ReplySender<T>) -> LedgerQuery,
     ) -> Result<T, LedgerError> {
         let (reply, answer) = mpsc::sync_channel(1);
-        self.asks.send(query(reply)).map_err(|_| LedgerError::Over)?;
+        self.asks.send(query(reply)).map_err(|_| LedgerError::Stopped)?;
         self.waker.wake();
-        answer.recv_timeout(patience).map_err(|error| match error {
-            RecvTimeoutError::Timeout => LedgerError::Late,
-            RecvTimeoutError::Disconnected => LedgerError::Over,
+        answer.recv_timeout(timeout).map_err(|error| match error {
+            RecvTimeoutError::Timeout => LedgerError::TimedOut,
+            RecvTimeoutError::Disconnected => LedgerError::Stopped,
         })
     }
 }

@@ -9,7 +9,7 @@ use pacer_core::calendar::Period;
 use pacer_core::messages::{CampaignIndex, FromShard, ToShard};
 use pacer_core::shard::token::TokenOrigin;
 
-pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;
+pub(crate) const RING_MESSAGES_MAX: usize = 4_096;
 
 /// A shard's end of its two rings.
 #[derive(Debug)]
@@ -108,9 +108,9 @@ impl LedgerRings {
             self.order.pop_front();
         }
         // Mostly at a start all campaigns wait: release the memory.
-        if self.order.len() <= LINE_MESSAGES_MAX {
-            self.order.shrink_to(LINE_MESSAGES_MAX);
-            self.latest.shrink_to(LINE_MESSAGES_MAX);
+        if self.order.len() <= RING_MESSAGES_MAX {
+            self.order.shrink_to(RING_MESSAGES_MAX);
+            self.latest.shrink_to(RING_MESSAGES_MAX);
         }
     }
 

@@ -24,7 +24,7 @@ use tracing::warn;
 
 use super::feed::{MESSAGES_MAX, SettlementFeed};
 use super::handle::{LedgerError, LedgerHandle};
-use super::rings::{LINE_MESSAGES_MAX, LedgerRings, ShardRings};
+use super::rings::{LedgerRings, RING_MESSAGES_MAX, ShardRings};
 use super::snapshot_writer::SnapshotWriter;
 use super::states::{self, ReadStates};
 use super::status::{LedgerClock, LedgerWaker, SharedStatus};
@@ -35,9 +35,9 @@ use crate::store::error::StoreOpenError;
 use crate::store::thread::{DiskStore, StoreOptions};
 
 /// How long the store may take to answer at a start: it reads and checks everything.
-const STORE_PATIENCE: Duration = Duration::from_secs(600);
+const STORE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long closing waits for the thread: a hung disk must not keep the process.
-const END_PATIENCE: Duration = Duration::from_secs(15);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Settings of a ledger.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct LedgerStart {
 #[derive(Debug)]
 pub struct StartedLedger {
     /// One for each shard.
-    pub lines: Vec<ShardRings>,
+    pub rings: Vec<ShardRings>,
     /// For the durable log.
     pub feed: SettlementFeed,
     /// For all others.
@@ -104,7 +104,7 @@ pub struct LedgerThread {
     waker: LedgerWaker,
     /// Disconnects when the thread ends.
     ended: mpsc::Receiver<()>,
-    patience: Duration,
+    timeout: Duration,
     thread: Option<JoinHandle<Result<(), LedgerFault>>>,
 }
 
@@ -122,7 +122,7 @@ impl LedgerThread {
         self.closing.store(true, Ordering::Release);
         self.waker.wake();
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        if self.ended.recv_timeout(self.patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if self.ended.recv_timeout(self.timeout) == Err(mpsc::RecvTimeoutError::Timeout) {
             // The process ends without it; the next start treats it as killed.
             return Err(LedgerFault::Store(StoreFault::Disk));
         }
@@ -183,10 +183,10 @@ impl LedgerStart {
         let writing = SnapshotWriter::start(directory, writer, &self.builder);
         let snapshots = SnapshotSchedule::new(writing, self.keep_every);
         let shared = SharedStatus::new(node, begun.epoch, begun.applied_seq);
-        let (own, lines) = (0..shards)
+        let (own, rings) = (0..shards)
             .map(|shard| {
                 let origin = TokenOrigin { node, epoch: begun.epoch, shard };
-                LedgerRings::new(origin, shared.halted().clone(), LINE_MESSAGES_MAX)
+                LedgerRings::new(origin, shared.halted().clone(), RING_MESSAGES_MAX)
             })
             .unzip();
         let (asks, asked) = mpsc::channel();
@@ -194,7 +194,7 @@ impl LedgerStart {
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
         let ends = LedgerChannels {
-            lines: own,
+            rings: own,
             asks: asked,
             feed,
             closing: Arc::clone(&closing),
@@ -212,10 +212,10 @@ impl LedgerStart {
         let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(run);
         let thread = Some(thread.map_err(LedgerStartError::Thread)?);
         Ok(StartedLedger {
-            lines,
+            rings,
             feed: SettlementFeed { sender, status: shared.clone(), waker: waker.clone() },
             handle: LedgerHandle { asks, shared, waker: waker.clone(), zones },
-            thread: LedgerThread { closing, waker, ended, patience: END_PATIENCE, thread },
+            thread: LedgerThread { closing, waker, ended, timeout: CLOSE_TIMEOUT, thread },
         })
     }
 }
@@ -243,7 +243,7 @@ impl OpenLedger {
             Ok(StoreAnswer::Read(Err(denied))) | Err(Some(denied)) => {
                 Err(LedgerError::Denied(denied))
             }
-            Err(None) => Err(LedgerError::Late),
+            Err(None) => Err(LedgerError::TimedOut),
             Ok(other) => unreachable!("definitions were asked for: {other:?}"),
         }
     }
@@ -319,7 +319,7 @@ fn found(store: &mut DiskStore, query: StoreQuery) -> Result<QueryResult, Option
 }
 
 fn answer(store: &mut DiskStore) -> Result<StoreAnswer, Option<StoreDenial>> {
-    store.wait(STORE_PATIENCE);
+    store.wait(STORE_TIMEOUT);
     store.poll().ok_or(None)
 }
 
@@ -337,9 +337,9 @@ mod tests {
             let _never = waited.recv();
             Ok(())
         });
-        let patience = Duration::from_millis(1);
+        let timeout = Duration::from_millis(1);
         let (closing, waker) = (Arc::default(), LedgerWaker::default());
-        let hung = LedgerThread { closing, waker, ended, patience, thread: Some(thread) };
+        let hung = LedgerThread { closing, waker, ended, timeout, thread: Some(thread) };
         assert_eq!(hung.close(), Err(LedgerFault::Store(StoreFault::Disk)));
         drop(waits);
     }

@@ -38,8 +38,8 @@ use zones::ZoneTables;
 const TURN: Duration = Duration::from_millis(10);
 const TAKEN_MAX: usize = 16_384;
 /// Most campaigns at the end of their slot that a turn asks for their pace.
-const SLOTS_MAX: usize = 4_096;
-const END_PATIENCE: Duration = Duration::from_secs(3);
+const PACE_LOOKS_MAX: usize = 4_096;
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How a ledger failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ pub enum LedgerFault {
 
 /// What the ledger's thread shares with others.
 pub(crate) struct LedgerChannels {
-    pub lines: Vec<LedgerRings>,
+    pub rings: Vec<LedgerRings>,
     pub asks: mpsc::Receiver<LedgerQuery>,
     pub feed: mpsc::Receiver<FeedMessage>,
     pub closing: Arc<AtomicBool>,
@@ -197,8 +197,8 @@ impl LedgerLoop {
         self.send();
         self.changes.submit(&mut self.store, self.writer, &mut self.expected);
         let looked_before = self.pacer.looked();
-        self.pacer.turn(now.unix_ms, &self.ledger, SLOTS_MAX, &mut self.paces);
-        let has_slots = self.pacer.looked() - looked_before >= SLOTS_MAX as u64;
+        self.pacer.turn(now.unix_ms, &self.ledger, PACE_LOOKS_MAX, &mut self.paces);
+        let has_slots = self.pacer.looked() - looked_before >= PACE_LOOKS_MAX as u64;
         self.send_paces();
         self.snapshots.turn(&mut self.pacer, begun, self.store.failing().is_some());
         self.publish_status(begun);
@@ -212,8 +212,8 @@ impl LedgerLoop {
     /// Returns whether more waits.
     fn take_feed(&mut self) -> bool {
         for _ in 0..TAKEN_MAX {
-            let Ok(told) = self.channels.feed.try_recv() else { return false };
-            self.inbox.push(match told {
+            let Ok(message) = self.channels.feed.try_recv() else { return false };
+            self.inbox.push(match message {
                 FeedMessage::Settled(settlement) => LedgerInput::Settlement(settlement),
                 FeedMessage::Reached(seq) => LedgerInput::Logged(seq),
                 FeedMessage::Replayed => {
@@ -228,10 +228,10 @@ impl LedgerLoop {
     /// Returns whether more waits.
     fn take_shards(&mut self) -> bool {
         let mut has_more = false;
-        for (shard, line) in (0..).zip(&mut self.channels.lines) {
+        for (shard, rings) in (0..).zip(&mut self.channels.rings) {
             for _ in 0..TAKEN_MAX {
-                let Ok(said) = line.from_shard.pop() else { break };
-                match said {
+                let Ok(message) = rings.from_shard.pop() else { break };
+                match message {
                     FromShard::Report(report) => {
                         self.pacer.report(shard, &report);
                         self.inbox.push(LedgerInput::Report(shard, report));
@@ -244,7 +244,7 @@ impl LedgerLoop {
                     FromShard::Closed => self.inbox.push(LedgerInput::ShardClosed(shard)),
                 }
             }
-            has_more |= !line.from_shard.is_empty();
+            has_more |= !rings.from_shard.is_empty();
         }
         has_more
     }
@@ -280,7 +280,7 @@ impl LedgerLoop {
     }
 
     fn end_batch(&mut self, applied_seq: u64, outcome: &WriteOutcome) {
-        debug_assert_eq!(outcome.sent, WriteKind::Batch, "batches and changes are told apart");
+        debug_assert_eq!(outcome.kind, WriteKind::Batch, "batches and changes are told apart");
         match outcome.ended {
             CommitOutcome::Committed => {
                 self.batches += 1;
@@ -313,10 +313,10 @@ impl LedgerLoop {
         }
         // A recalled shard would return its grants at once: open its gate first.
         for (shard, gate) in &outbox.gates {
-            self.channels.lines[usize::from(*shard)].send(ToShard::Gate(*gate));
+            self.channels.rings[usize::from(*shard)].send(ToShard::Gate(*gate));
         }
         for (shard, grant) in &outbox.grants {
-            self.channels.lines[usize::from(*shard)].send(ToShard::Grant(*grant));
+            self.channels.rings[usize::from(*shard)].send(ToShard::Grant(*grant));
         }
         for notice in outbox.notices.drain(..) {
             match notice {
@@ -340,18 +340,18 @@ impl LedgerLoop {
 
     fn send_paces(&mut self) {
         for (slot, pace) in self.paces.drain(..) {
-            for line in &mut self.channels.lines {
-                line.send(ToShard::Pace(slot, pace));
+            for rings in &mut self.channels.rings {
+                rings.send(ToShard::Pace(slot, pace));
             }
         }
-        self.channels.lines.iter_mut().for_each(LedgerRings::flush);
+        self.channels.rings.iter_mut().for_each(LedgerRings::flush);
     }
 
     fn publish_status(&mut self, begun: Instant) {
         let turn = begun.elapsed();
         self.turn_longest = self.turn_longest.max(turn);
         let (stats, failing) = (self.ledger.stats(), self.store.failing());
-        let waiting: usize = self.channels.lines.iter().map(LedgerRings::waiting).sum();
+        let waiting: usize = self.channels.rings.iter().map(LedgerRings::waiting).sum();
         let (turn_longest, batches, is_replayed) =
             (self.turn_longest, self.batches, self.is_replayed);
         let (accounts, campaigns) = self.pacer.counts();
@@ -386,8 +386,8 @@ impl LedgerLoop {
             && self.expected.is_empty()
             && self.changes.is_empty()
             && self.pending_definitions.is_empty()
-            && self.channels.lines.iter().all(LedgerRings::is_quiet);
-        let is_late = closing_at + END_PATIENCE <= now;
+            && self.channels.rings.iter().all(LedgerRings::is_quiet);
+        let is_late = closing_at + CLOSE_TIMEOUT <= now;
         if is_late && !is_quiet {
             warn!(
                 "the ledger ends before all that it knows is durable: the next start books settlements again \

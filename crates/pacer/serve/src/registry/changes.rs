@@ -215,7 +215,7 @@ impl LedgerBacklog {
         }
         // The backlog at the start is the largest: release its memory.
         *self = Self::default();
-        untaken.map_or(Ok(()), |first| Err(LedgerError::Untaken(first)))
+        untaken.map_or(Ok(()), |first| Err(LedgerError::Rejected(first)))
     }
 }
 
@@ -387,13 +387,13 @@ mod tests {
         }
         put("x", campaign(0, "a", 1));
         let told = tell(&["a", "b", "c"], &["x"]);
-        assert!(matches!(&told, Err(LedgerError::Untaken(_))), "{told:?}");
+        assert!(matches!(&told, Err(LedgerError::Rejected(_))), "{told:?}");
         assert_ne!(till.why(0).refusal, Some(SpendRefusal::Unknown));
         // A campaign cannot change its account; the campaigns after it are taken.
         put("x", campaign(0, "c", 2));
         put("y", campaign(5, "c", 1));
         let told = tell(&[], &["x", "y"]);
-        assert!(matches!(&told, Err(LedgerError::Untaken(_))), "{told:?}");
+        assert!(matches!(&told, Err(LedgerError::Rejected(_))), "{told:?}");
         assert_ne!(till.why(5).refusal, Some(SpendRefusal::Unknown));
         assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(6)));
         put("x", campaign(0, "a", 3));

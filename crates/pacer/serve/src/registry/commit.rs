@@ -24,7 +24,7 @@ impl<R: CampaignRules> RegistryState<R> {
         if let Err(UnstoredSteps { steps, error }) = stored {
             // A first attempt that was denied is surely not stored; a repeated one may have been
             // stored by the first.
-            if matches!(error, LedgerError::Over | LedgerError::Late) {
+            if matches!(error, LedgerError::Stopped | LedgerError::TimedOut) {
                 warn!(%error, "whether a change is kept is not known: it is asked for again");
                 changing.uncertain = Some(UncertainChange { steps, at_unix_ms });
             }
@@ -33,7 +33,7 @@ impl<R: CampaignRules> RegistryState<R> {
         defined.map_err(|error| {
             error!(%error, "the ledger is not told of a change that is kept");
             ChangeRefusal::Unavailable(match error {
-                LedgerError::Untaken(_) => format!("it is kept, but {error}"),
+                LedgerError::Rejected(_) => format!("it is kept, but {error}"),
                 error => format!("it is kept, and holds once the ledger is told: {error}"),
             })
         })
@@ -106,7 +106,7 @@ const fn may_be_stored(error: &LedgerError) -> bool {
         LedgerError::Denied(denied) => {
             matches!(denied, StoreDenial::Busy | StoreDenial::Failing(_))
         }
-        LedgerError::Over | LedgerError::Late | LedgerError::Untaken(_) => true,
+        LedgerError::Stopped | LedgerError::TimedOut | LedgerError::Rejected(_) => true,
     }
 }
 

@@ -175,7 +175,7 @@ impl StoreServer {
 
     fn answer(&mut self, query: LedgerQuery) {
         /// The caller may have given up.
-        fn tell<T>(reply: &ReplySender<T>, answer: T) {
+        fn send<T>(reply: &ReplySender<T>, answer: T) {
             let _heard = reply.send(answer);
         }
         let told = Arc::clone(&self.told);
@@ -183,7 +183,7 @@ impl StoreServer {
         match query {
             LedgerQuery::Define(accounts, campaigns, reply) => {
                 if !told().is_deaf {
-                    tell(&reply, told().define(accounts, campaigns));
+                    send(&reply, told().define(accounts, campaigns));
                 }
             }
             LedgerQuery::Change(change, digest, reply) => {
@@ -198,27 +198,27 @@ impl StoreServer {
                 if let (true, Ok(QueryResult::Audit(found))) = (is_backwards, &found) {
                     told().audit_read += found.len();
                 }
-                tell(&reply, found);
+                send(&reply, found);
             }
-            LedgerQuery::NextSlot(reply) => tell(&reply, CampaignIndex(0)),
-            LedgerQuery::Why(slot, reply) => tell(&reply, told().why(slot)),
+            LedgerQuery::NextSlot(reply) => send(&reply, CampaignIndex(0)),
+            LedgerQuery::Why(slot, reply) => send(&reply, told().why(slot)),
             LedgerQuery::WhyAccount(id, reply) => {
-                tell(&reply, told().account_whys.get(&id.0).cloned().unwrap_or_default());
+                send(&reply, told().account_whys.get(&id.0).cloned().unwrap_or_default());
             }
             LedgerQuery::Refusals(slots, reply) => {
-                tell(&reply, slots.into_iter().map(|slot| told().why(slot).refusal).collect());
+                send(&reply, slots.into_iter().map(|slot| told().why(slot).refusal).collect());
             }
             LedgerQuery::Deliveries(slots, reply) => {
                 if !told().is_deaf {
-                    tell(&reply, slots.into_iter().map(|slot| told().delivery(slot)).collect());
+                    send(&reply, slots.into_iter().map(|slot| told().delivery(slot)).collect());
                 }
             }
-            LedgerQuery::Bidding(slot, reply) => tell(&reply, told().biddings.get(&slot).copied()),
-            LedgerQuery::Spend(slot, reply) => tell(&reply, told().spends.get(&slot).cloned()),
+            LedgerQuery::Bidding(slot, reply) => send(&reply, told().biddings.get(&slot).copied()),
+            LedgerQuery::Spend(slot, reply) => send(&reply, told().spends.get(&slot).cloned()),
             LedgerQuery::SpendAccount(id, reply) => {
-                tell(&reply, told().account_spends.get(&id.0).cloned());
+                send(&reply, told().account_spends.get(&id.0).cloned());
             }
-            LedgerQuery::Curve(slot, reply) => tell(&reply, told().curves.get(&slot).cloned()),
+            LedgerQuery::Curve(slot, reply) => send(&reply, told().curves.get(&slot).cloned()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use pacer_core::calendar::Period;
 use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::store::{
-    AUDIT_MOST, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, DefinitionPut,
+    AUDIT_ENTRIES_MAX, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, DefinitionPut,
     EpochLifetime, EpochStart, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial,
     StoreQuery, StoreRequest, StoreWriter, StoredDefinition, StoredKind, SumKey,
 };
@@ -515,7 +515,7 @@ fn page<'r>(
     rows: impl Iterator<Item = Result<AuditGuards<'r>, redb::StorageError>>,
     most: u32,
 ) -> Result<Vec<(AuditKey, AuditEntry)>, redb::Error> {
-    let most = usize::try_from(most.min(AUDIT_MOST)).expect("few");
+    let most = usize::try_from(most.min(AUDIT_ENTRIES_MAX)).expect("few");
     let (mut entries, mut bytes) = (Vec::new(), 0);
     for row in rows.take(most) {
         let (key, entry) = row?;

@@ -107,8 +107,8 @@ impl DiskStore {
         let (requests, inbox) = mpsc::channel();
         let (outbox, answers) = mpsc::channel();
         let status = Arc::<StoreStatus>::default();
-        let (told, failing) = (Arc::clone(&status), None);
-        let worker = Worker { engine, inbox, outbox, status: told, options, failing };
+        let (shared, failing) = (Arc::clone(&status), None);
+        let worker = Worker { engine, inbox, outbox, status: shared, options, failing };
         let thread = std::thread::Builder::new()
             .name("ledger-store".to_owned())
             .spawn(move || worker.run())?;
@@ -268,7 +268,7 @@ impl<P: StoreDirectory> Worker<P> {
                 self.status.failures.fetch_add(1, Ordering::Relaxed);
                 (later, retry_at) = (RETRY_MIN, Instant::now() + RETRY_MIN);
             }
-            self.tell();
+            self.publish_status();
         }
     }
 
@@ -282,7 +282,7 @@ impl<P: StoreDirectory> Worker<P> {
         let answers = self.engine.serve(&group);
         let has_committed = commits < self.engine.commits();
         self.failing = self.engine.failing().or(self.failing.filter(|_| !has_committed));
-        self.tell();
+        self.publish_status();
         self.status.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
         for answer in answers {
             // The caller may be gone; the work is done.
@@ -292,7 +292,7 @@ impl<P: StoreDirectory> Worker<P> {
     }
 
     /// Updates the status before any answer is visible.
-    fn tell(&self) {
+    fn publish_status(&self) {
         let number = self.failing.map_or(0, |failing| {
             1 + CAUSES.iter().position(|cause| *cause == failing).expect("all are there")
         });

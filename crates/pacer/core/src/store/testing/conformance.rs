@@ -164,7 +164,7 @@ impl<S: Subject> Bench<'_, S> {
         let answer = self.answer()?;
         let StoreAnswer::Ended(WriteOutcome {
             writer: of,
-            sent: what,
+            kind: what,
             number: which,
             ended,
             denied,

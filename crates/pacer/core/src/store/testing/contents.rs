@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::messages::Epoch;
 use crate::store::{
-    AUDIT_MOST, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, EpochLifetime,
+    AUDIT_ENTRIES_MAX, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, EpochLifetime,
     EpochStart, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial, StoreQuery, StoreWriter,
     StoredDefinition, SumKey,
 };
@@ -188,14 +188,14 @@ impl Contents {
                 QueryResult::Definitions(owned.collect())
             }
             StoreQuery::Audit(after, most) => {
-                let most = usize::try_from((*most).min(AUDIT_MOST)).expect("few");
+                let most = usize::try_from((*most).min(AUDIT_ENTRIES_MAX)).expect("few");
                 let behind = self.audit.iter().filter(|(key, _)| Some(**key) > *after);
                 QueryResult::Audit(
                     behind.take(most).map(|(key, entry)| (*key, entry.clone())).collect(),
                 )
             }
             StoreQuery::AuditBefore(node, before, most) => {
-                let most = usize::try_from((*most).min(AUDIT_MOST)).expect("few");
+                let most = usize::try_from((*most).min(AUDIT_ENTRIES_MAX)).expect("few");
                 let is_before =
                     |key: &AuditKey| key.node == *node && before.is_none_or(|before| *key < before);
                 let found = self.audit.iter().rev().filter(|(key, _)| is_before(key));

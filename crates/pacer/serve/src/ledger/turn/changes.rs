@@ -15,7 +15,7 @@ use crate::ledger::handle::{CampaignTerms, DefinitionReport, ReplySender};
 use crate::store::thread::DiskStore;
 
 /// Delay before a change of unknown outcome is submitted again.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) enum PendingAnswer {
     /// Position up to which the batch includes the log's settlements.
@@ -97,7 +97,7 @@ impl ChangeQueue {
             if !std::mem::replace(&mut self.is_unknown, true) {
                 warn!(number = outcome.number, "a change may be durable or not: asked again");
             }
-            self.again_at = Some(Instant::now() + ASK_AGAIN);
+            self.again_at = Some(Instant::now() + RETRY_INTERVAL);
             return;
         }
         (self.is_unknown, self.again_at) = (false, None);

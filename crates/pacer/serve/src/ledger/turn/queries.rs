@@ -26,7 +26,7 @@ impl LedgerLoop {
 
     fn take_ask(&mut self, query: LedgerQuery, now: LedgerTime) {
         /// The caller may have given up.
-        fn tell<T>(reply: &ReplySender<T>, answer: T) {
+        fn send<T>(reply: &ReplySender<T>, answer: T) {
             let _heard = reply.send(answer);
         }
         match query {
@@ -40,29 +40,29 @@ impl LedgerLoop {
             }
             LedgerQuery::Change(change, digest, reply) => match change.check() {
                 Ok(()) => self.changes.push(change, digest, reply),
-                Err(denied) => tell(&reply, Err(denied)),
+                Err(denied) => send(&reply, Err(denied)),
             },
             LedgerQuery::Read(query, reply) => {
                 self.store.read(query);
                 self.expected.push_back(PendingAnswer::Read(reply));
             }
-            LedgerQuery::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
-            LedgerQuery::Why(slot, reply) => tell(&reply, self.why(slot)),
-            LedgerQuery::WhyAccount(id, reply) => tell(&reply, self.ledger.why_account(id)),
+            LedgerQuery::NextSlot(reply) => send(&reply, self.ledger.next_slot()),
+            LedgerQuery::Why(slot, reply) => send(&reply, self.why(slot)),
+            LedgerQuery::WhyAccount(id, reply) => send(&reply, self.ledger.why_account(id)),
             LedgerQuery::Refusals(slots, reply) => {
-                tell(&reply, slots.into_iter().map(|slot| self.why(slot).refusal).collect());
+                send(&reply, slots.into_iter().map(|slot| self.why(slot).refusal).collect());
             }
             LedgerQuery::Deliveries(slots, reply) => {
                 let of = |slot| {
                     let planned = self.pacer.planned(slot, now.unix_ms);
                     DeliveryProgress::of(&self.why(slot), self.ledger.spend(slot).as_ref(), planned)
                 };
-                tell(&reply, slots.into_iter().map(of).collect());
+                send(&reply, slots.into_iter().map(of).collect());
             }
-            LedgerQuery::Bidding(slot, reply) => tell(&reply, self.pacer.bidding(slot)),
-            LedgerQuery::SpendAccount(id, reply) => tell(&reply, self.ledger.spend_account(id)),
-            LedgerQuery::Spend(slot, reply) => tell(&reply, self.ledger.spend(slot)),
-            LedgerQuery::Curve(slot, reply) => tell(&reply, self.pacer.curve(slot, now.unix_ms)),
+            LedgerQuery::Bidding(slot, reply) => send(&reply, self.pacer.bidding(slot)),
+            LedgerQuery::SpendAccount(id, reply) => send(&reply, self.ledger.spend_account(id)),
+            LedgerQuery::Spend(slot, reply) => send(&reply, self.ledger.spend(slot)),
+            LedgerQuery::Curve(slot, reply) => send(&reply, self.pacer.curve(slot, now.unix_ms)),
         }
     }
 

@@ -97,7 +97,7 @@ fn what_is_kept_counts_before_a_ledger_begins() {
         prepared(&folder, &[(StoredKind::Account, "acme", kept)]).expect_err("it is there");
     assert!(refused.to_string().contains("is defined through the API already"), "{refused}");
     let options = options(folder.path(), || NOW_UNIX_MS);
-    let silent = |_| Err(LedgerError::Over);
+    let silent = |_| Err(LedgerError::Stopped);
     let refused = PreparedRegistry::<PriceRules>::read(&options, silent).map(drop);
     assert!(matches!(refused, Err(RegistryStartError::Ask(_))));
 }

@@ -88,7 +88,7 @@ impl Model {
     }
 
     fn hears(&mut self, answer: &StoreAnswer, first: bool) {
-        let StoreAnswer::Ended(WriteOutcome { sent, number, ended, .. }) = answer else {
+        let StoreAnswer::Ended(WriteOutcome { kind: sent, number, ended, .. }) = answer else {
             panic!("{answer:?}")
         };
         match ended {

@@ -9,7 +9,7 @@ use super::*;
 
 fn outcome(ended: CommitOutcome, denied: Option<StoreDenial>) -> WriteOutcome {
     let writer = StoreWriter { node: 1, epoch: Epoch(1) };
-    WriteOutcome { writer, sent: WriteKind::Change, number: 1, ended, denied }
+    WriteOutcome { writer, kind: WriteKind::Change, number: 1, ended, denied }
 }
 
 #[track_caller]

@@ -38,7 +38,7 @@ pub(crate) struct Till {
 
 pub(crate) struct FakeShard {
     pub shard: ShardLedger,
-    pub line: ShardRings,
+    pub rings: ShardRings,
     pub paces: BTreeMap<CampaignIndex, BidPace>,
     pub gates: u64,
     clock: LedgerClock,
@@ -97,9 +97,9 @@ impl Till {
         origin: Instant,
         shutdown: Shutdown,
     ) -> Self {
-        let StartedLedger { lines, feed, handle, thread } = started;
+        let StartedLedger { rings, feed, handle, thread } = started;
         let shards =
-            lines.into_iter().map(|line| FakeShard::new(line, LedgerClock { origin }, ttl));
+            rings.into_iter().map(|rings| FakeShard::new(rings, LedgerClock { origin }, ttl));
         Self { handle, feed, thread: Some(thread), shards: shards.collect(), shutdown }
     }
 
@@ -199,9 +199,9 @@ pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
 }
 
 impl FakeShard {
-    fn new(line: ShardRings, clock: LedgerClock, ttl: Duration) -> Self {
+    fn new(rings: ShardRings, clock: LedgerClock, ttl: Duration) -> Self {
         let options = ShardOptions {
-            origin: line.origin,
+            origin: rings.origin,
             ttls: vec![ttl],
             late_window: Duration::from_secs(10),
             slots_max: 8_192,
@@ -210,11 +210,11 @@ impl FakeShard {
             lines_max: 8_192,
         };
         let shard = ShardLedger::new(&options).unwrap();
-        Self { shard, line, paces: BTreeMap::new(), gates: 0, clock }
+        Self { shard, rings, paces: BTreeMap::new(), gates: 0, clock }
     }
 
     pub(crate) fn turn(&mut self) {
-        while let Ok(message) = self.line.from_ledger.pop() {
+        while let Ok(message) = self.rings.from_ledger.pop() {
             match message {
                 ToShard::Grant(grant) => self.shard.take(&grant).unwrap(),
                 ToShard::Gate(gate) => {
@@ -225,13 +225,13 @@ impl FakeShard {
             }
         }
         self.shard.advance(self.clock.now().tick);
-        while !self.line.to_ledger.is_full() {
+        while !self.rings.to_ledger.is_full() {
             let report = self.shard.report().next().map(FromShard::Report);
             let Some(said) = report.or_else(|| self.shard.want().next().map(FromShard::Refill))
             else {
                 break;
             };
-            self.line.to_ledger.push(said).unwrap();
+            self.rings.to_ledger.push(said).unwrap();
         }
     }
 
@@ -242,10 +242,10 @@ impl FakeShard {
         let reports: Vec<_> = self.shard.report().map(FromShard::Report).collect();
         let receipts = receipts.into_iter().map(FromShard::Receipt);
         for said in reports.into_iter().chain(receipts).chain([FromShard::Closed]) {
-            while self.line.to_ledger.is_full() {
+            while self.rings.to_ledger.is_full() {
                 thread::yield_now();
             }
-            self.line.to_ledger.push(said).unwrap();
+            self.rings.to_ledger.push(said).unwrap();
         }
     }
 
@@ -271,6 +271,6 @@ impl FakeShard {
 
     pub(crate) fn see(&mut self, slot: u32, requests: u64) {
         let seen = RequestCounts { requests, bids: requests };
-        self.line.to_ledger.push(FromShard::Seen(CampaignIndex(slot), seen)).unwrap();
+        self.rings.to_ledger.push(FromShard::Seen(CampaignIndex(slot), seen)).unwrap();
     }
 }

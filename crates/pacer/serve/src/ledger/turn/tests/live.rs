@@ -14,7 +14,7 @@ use units::{Currency, Nanos};
 
 use super::fake::{EVER, Till, campaign, money, start_in};
 use crate::ledger::handle::LedgerQuery;
-use crate::ledger::rings::LINE_MESSAGES_MAX;
+use crate::ledger::rings::RING_MESSAGES_MAX;
 use crate::{LedgerError, LedgerFault, LedgerStartError};
 
 #[test]
@@ -61,7 +61,7 @@ fn money_flows_from_a_definition_to_what_is_spent() {
 fn a_full_ring_delays_messages_and_loses_none() {
     let folder = tempfile::tempdir().unwrap();
     let mut till = Till::first(folder.path(), 1);
-    let count = u32::try_from(LINE_MESSAGES_MAX).unwrap() + 500;
+    let count = u32::try_from(RING_MESSAGES_MAX).unwrap() + 500;
     let many: Vec<_> = (0..count).map(|slot| campaign(slot, 1_000)).collect();
     let account = till.account(None);
     // Every campaign sends messages, and the shard reads none.
@@ -72,7 +72,7 @@ fn a_full_ring_delays_messages_and_loses_none() {
     let begun = std::time::Instant::now();
     while left > 0 || till.handle.status().waiting == 0 {
         assert!(begun.elapsed() < EVER, "{left} {:?}", till.handle.status());
-        let room = u32::try_from(shard.line.to_ledger.slots()).unwrap();
+        let room = u32::try_from(shard.rings.to_ledger.slots()).unwrap();
         for _ in 0..room.min(left) {
             left -= 1;
             let want = pacer_core::messages::RefillRequest {
@@ -80,7 +80,7 @@ fn a_full_ring_delays_messages_and_loses_none() {
                 amount: Nanos::new(10),
                 refused: Nanos::new(10),
             };
-            shard.line.to_ledger.push(FromShard::Refill(want)).unwrap();
+            shard.rings.to_ledger.push(FromShard::Refill(want)).unwrap();
         }
     }
     let mut granted = std::collections::BTreeSet::new();
@@ -157,12 +157,12 @@ fn books_that_do_not_add_up_stop_everything() {
         reserved_count: 1,
         won_count: 0,
     };
-    till.shards[0].line.to_ledger.push(FromShard::Report(report)).unwrap();
-    till.until("nothing is authorised any more", |till| till.shards[0].line.halted.is_set());
+    till.shards[0].rings.to_ledger.push(FromShard::Report(report)).unwrap();
+    till.until("nothing is authorised any more", |till| till.shards[0].rings.halted.is_set());
     till.until("the process ends", |till| till.shutdown.is_started());
     till.until("it is over", |till| till.handle.status().is_over);
     assert!(!till.handle.is_ready() && halted.is_set());
-    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(LedgerError::Over));
+    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(LedgerError::Stopped));
     // Callers neither wait for ever nor fail.
     (0..100_000).for_each(|seq| till.feed.reached(seq));
     assert_eq!(till.thread.take().unwrap().close(), Err(LedgerFault::Broken));
