@@ -19,7 +19,7 @@ use pacer_core::pacing::{BiddingStatus, CurvePoint, PacingCurve};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::strategy::{BidPace, CampaignFlight};
 use pacer_serve::api::{ExchangeSlot, ExchangeView, Mismatches, api};
-use pacer_serve::registry::testing::{PriceRules, StoreDesk};
+use pacer_serve::registry::testing::{PriceRules, StubLedger};
 use pacer_serve::registry::{Registry, RegistryOptions};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
 use runtime::builder::Builder;
@@ -68,7 +68,7 @@ struct Server {
     /// Stopped after the listener.
     _control: Control,
     address: SocketAddr,
-    desk: Arc<StoreDesk>,
+    stub: Arc<StubLedger>,
     registry: Arc<Registry<PriceRules>>,
     folder: TempDir,
 }
@@ -80,14 +80,14 @@ impl Server {
         std::fs::create_dir(&files).unwrap();
         let text = "[[account]]\nid = 'acme'\ncurrency = 'USD'\nbudget = '100'\nseats = ['d/s']\n";
         std::fs::write(files.join("a.toml"), text).unwrap();
-        let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).unwrap());
+        let stub = Arc::new(StubLedger::open(&folder.path().join("store")).unwrap());
         let options = RegistryOptions {
             folder: folder.path().to_path_buf(),
             campaigns: Some("campaigns.d/*.toml".to_owned()),
             clock: || 1_800_000_000_000,
             late_wins_warning: None,
         };
-        let told = desk.handle();
+        let told = stub.handle();
         let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
         let registry = Registry::<PriceRules>::start(told, &options, &builder, drop);
         let registry = Arc::new(registry.unwrap());
@@ -104,7 +104,7 @@ impl Server {
             apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry), exchange)],
         };
         let admin = Some(Admin::start(&options, listener, pages, &control).unwrap());
-        Self { admin, _control: control, address, desk, registry, folder }
+        Self { admin, _control: control, address, stub, registry, folder }
     }
 
     /// Runs a command and checks its output.
@@ -187,7 +187,7 @@ fn a_campaign_from_its_file_to_its_end() {
         now: cents(50),
         hours: Vec::new(),
     };
-    server.desk.told().spends.insert(CampaignIndex(1), spend);
+    server.stub.state().spends.insert(CampaignIndex(1), spend);
     let budget =
         ["campaign", "budget", "summer", "--budget", "3", "--daily", "2", "--hourly", "none"];
     let note =
@@ -266,7 +266,7 @@ fn why() {
         frozen: Nanos::ZERO,
         is_store_failing: false,
     };
-    server.desk.told().whys.insert(CampaignIndex(1), why);
+    server.stub.state().whys.insert(CampaignIndex(1), why);
     let said = server.run(
         &["campaign", "why", "summer"],
         0,
@@ -294,7 +294,7 @@ fn why() {
     server.run(&["campaign", "show", "summer"], 0, &shown, &[]);
     let pace = BidPace::FULL;
     let bidding = BiddingStatus { strategy: "slot_dual", is_fixed_price: false, pace };
-    server.desk.told().biddings.insert(CampaignIndex(1), bidding);
+    server.stub.state().biddings.insert(CampaignIndex(1), bidding);
     let bids =
         "how it bids: slot_dual bids 1 of its value, 2.50 USD for 1000 impressions, for every";
     server.run(&["campaign", "why", "summer"], 0, &[bids], &[]);
@@ -331,7 +331,7 @@ fn curve() {
             point(1440, cents(500), None),
         ],
     };
-    server.desk.told().curves.insert(CampaignIndex(1), curve);
+    server.stub.state().curves.insert(CampaignIndex(1), curve);
     let title = ["summer: share of the day's 8.00 USD", "· target   - plan   ● slot_dual", "100 %"];
     server.run(&["campaign", "curve", "summer"], 0, &title, &[]);
     let svg = server.folder.path().join("x.svg");
@@ -356,7 +356,7 @@ fn an_account_as_a_whole() {
         now: cents(50),
         hours,
     };
-    server.desk.told().account_spends.insert(0, spend);
+    server.stub.state().account_spends.insert(0, spend);
     let spent = "acme: 0.50 USD in this hour, 1.50 USD today, 3.50 USD in all";
     let hour = "2027-01-15T07:00:00.000Z  1.00 USD\n";
     server.run(&["account", "spend", "acme"], 0, &[spent, "hour from", hour], &[]);
@@ -389,7 +389,7 @@ fn an_account_as_a_whole() {
         frozen: Nanos::ZERO,
         is_store_failing: false,
     };
-    server.desk.told().account_whys.insert(0, why);
+    server.stub.state().account_whys.insert(0, why);
     let words = "acme: its budget is spent: of the account's 100.00 USD, 100.00 USD are spent or \
                  leased";
     let said = server.run(
@@ -524,7 +524,7 @@ fn what_is_refused_says_what_to_do() {
     );
     server.run(&["campaign", "remove", "a"], 0, &[], &[]);
     check(&["campaign", "pause", "a"], 73, &["was removed"]);
-    server.desk.told().is_full = true;
+    server.stub.state().is_full = true;
     check(&["campaign", "pause", "summer"], 69, &["has no room left: free some"]);
 }
 
@@ -646,10 +646,10 @@ fn answers_are_as_documented() {
         now: cents(1),
         hours: Vec::new(),
     };
-    server.desk.told().spends.extend([0, 1].map(|slot| (CampaignIndex(slot), spend.clone())));
-    server.desk.told().account_spends.extend([0, 1].map(|number| (number, spend.clone())));
+    server.stub.state().spends.extend([0, 1].map(|slot| (CampaignIndex(slot), spend.clone())));
+    server.stub.state().account_spends.extend([0, 1].map(|number| (number, spend.clone())));
     let bidding = BiddingStatus { strategy: "even", is_fixed_price: false, pace: BidPace::NONE };
-    server.desk.told().biddings.insert(CampaignIndex(1), bidding);
+    server.stub.state().biddings.insert(CampaignIndex(1), bidding);
     let own = |kind: &str| if kind == "accounts" { &account } else { &campaign };
     let mut problems = Vec::new();
     let mut seen: BTreeMap<(String, String), BTreeSet<u16>> = BTreeMap::new();

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use faults::process::isolated;
-use pacer_serve::registry::testing::StoreDesk;
+use pacer_serve::registry::testing::StubLedger;
 use pacer_serve::registry::{FilesRead, Registry, RegistryOptions};
 use runtime::builder::Builder;
 use stats_alloc::Region;
@@ -48,7 +48,7 @@ fn a_campaign_that_changes_takes_so_many_allocations_and_no_commit_of_its_own() 
     isolated(|| {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "100.00");
-        let desk = StoreDesk::open(&folder.path().join("books")).unwrap();
+        let stub = StubLedger::open(&folder.path().join("books")).unwrap();
         let options = RegistryOptions {
             folder: folder.path().to_owned(),
             campaigns: Some("*.toml".to_owned()),
@@ -57,14 +57,14 @@ fn a_campaign_that_changes_takes_so_many_allocations_and_no_commit_of_its_own() 
         };
         let builder = Builder::start().unwrap();
         let registry =
-            Registry::<DirectPart>::start(desk.handle(), &options, &builder, |_| ()).unwrap();
+            Registry::<DirectPart>::start(stub.handle(), &options, &builder, |_| ()).unwrap();
         write(folder.path(), "200.00");
-        let changes = desk.told().changes;
+        let changes = stub.state().changes;
         let region = Region::new(ALLOCATOR);
         let read = registry.reload().unwrap();
         let allocated = region.change();
         assert_eq!(read, FilesRead { changed: CAMPAIGNS, ..FilesRead::default() });
-        assert_eq!(desk.told().changes - changes, 1, "one commit");
+        assert_eq!(stub.state().changes - changes, 1, "one commit");
         let each = (allocated.allocations + allocated.reallocations) / CAMPAIGNS;
         assert!(each <= 148, "a campaign that changes takes {each} allocations: {allocated:?}");
     });

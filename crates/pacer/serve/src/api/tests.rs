@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::registry::RegistryOptions;
-use crate::registry::testing::{PriceRules, StoreDesk};
+use crate::registry::testing::{PriceRules, StubLedger};
 
 const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
@@ -67,7 +67,7 @@ struct Fixture {
     /// Ends after the listener.
     _control: Control,
     address: SocketAddr,
-    desk: Arc<StoreDesk>,
+    stub: Arc<StubLedger>,
     view: Arc<View>,
     registry: Arc<Registry<PriceRules>>,
     folder: TempDir,
@@ -87,14 +87,14 @@ impl Fixture {
         let text = "[[account]]\nid = 'acme'\ncurrency = 'USD'\n\n[[campaign]]\nid = 'filed'\n\
                     account = 'acme'\nstart = '2026-11-01'\nend = '2026-12-01'\nbid.value = '1'\n";
         std::fs::write(files.join("a.toml"), text).expect("a file");
-        let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
+        let stub = Arc::new(StubLedger::open(&folder.path().join("store")).expect("a store"));
         let options = RegistryOptions {
             folder: folder.path().to_path_buf(),
             campaigns: Some("campaigns.d/*.toml".to_owned()),
             clock: || NOW_UNIX_MS,
             late_wins_warning: None,
         };
-        let told = desk.handle();
+        let told = stub.handle();
         let (control, builder) = (Control::start().unwrap(), Builder::start().unwrap());
         let registry = Registry::<PriceRules>::start(told, &options, &builder, drop);
         let registry = registry.expect("a registry");
@@ -113,7 +113,7 @@ impl Fixture {
         };
         let admin = Admin::start(&options, listener, pages, &control);
         let admin = admin.expect("an admin listener");
-        Self { admin, _control: control, address, desk, view, registry, folder }
+        Self { admin, _control: control, address, stub, view, registry, folder }
     }
 
     /// Sends `line`, as in `GET /v1/accounts`, with headers, one per line, and a body.
@@ -322,7 +322,7 @@ fn refusals() {
     }
     assert_eq!(fixture.get("/v1/campaigns/x")["version"], 1, "nothing was changed");
     // 503
-    fixture.desk.told().is_full = true;
+    fixture.stub.state().is_full = true;
     let full = (503, "unavailable", "body", "free some");
     check("PUT /v1/campaigns/x/pause", "", "", full);
     get("/v1/campaigns/x/spend", (503, "unavailable", "id", "ask again"));
@@ -367,7 +367,7 @@ fn how_it_stands() {
         day: 20_833,
         hour_of_week: 104,
     };
-    let mut why = fixture.desk.why(slot);
+    let mut why = fixture.stub.why(slot);
     assert_eq!(fixture.get("/v1/campaigns/filed/why")["refusal"], Value::Null);
     why.refusal = Some(SpendRefusal::DayExhausted);
     why.hour = Some(hour);
@@ -379,7 +379,7 @@ fn how_it_stands() {
         level(LimitSpan::Day, None),
         level(LimitSpan::Hour, None),
     ]);
-    fixture.desk.told().whys.insert(slot, why.clone());
+    fixture.stub.state().whys.insert(slot, why.clone());
     let shown = fixture.get("/v1/campaigns/filed/why");
     assert_eq!(shown["refusal"], "day_exhausted");
     assert_eq!(
@@ -410,7 +410,7 @@ fn how_it_stands() {
     ] {
         let flight = CampaignFlight { start_ms: 0, end_ms: 2 * NOW_UNIX_MS };
         let why = SpendDiagnosis { refusal: Some(refusal), flight, ..why.clone() };
-        fixture.desk.told().whys.insert(slot, why);
+        fixture.stub.state().whys.insert(slot, why);
         let shown = fixture.get("/v1/campaigns/filed/why");
         assert_eq!(shown["refusal"], refusal.label());
         assert!(shown["words"].as_str().is_some_and(|it| it.starts_with(words)), "{shown}");
@@ -419,7 +419,7 @@ fn how_it_stands() {
     let hours = vec![HourSpend { period: Period(2_000_000), spent: cents(125) }];
     let (life, today, now) = (cents(900), cents(225), cents(125));
     let spend = Spend { currency: Currency::USD, life, today, now, hours };
-    fixture.desk.told().spends.insert(slot, spend);
+    fixture.stub.state().spends.insert(slot, spend);
     let want = json!({
         "id": "filed",
         "currency": "USD",
@@ -452,7 +452,7 @@ fn how_it_stands() {
         rate: 1.0,
         points: vec![point(1_800_000_600_000, Some(cents(99))), point(1_800_001_200_000, None)],
     };
-    fixture.desk.told().curves.insert(slot, curve);
+    fixture.stub.state().curves.insert(slot, curve);
     let shown = fixture.get("/v1/campaigns/filed/curve");
     assert_eq!((&shown["span"], &shown["strategy"]), (&json!("day"), &json!("slot_dual")));
     assert_eq!(
@@ -503,7 +503,7 @@ fn how_it_bids() {
         ("even", false, BidPace::NONE, ["1", "0", "1", "even bids for no request now"]),
     ] {
         let bidding = BiddingStatus { strategy, is_fixed_price, pace };
-        fixture.desk.told().biddings.insert(slot, bidding);
+        fixture.stub.state().biddings.insert(slot, bidding);
         let found = &fixture.get("/v1/campaigns/filed/why")["pace"];
         let [multiplier, share, bid, words] = want;
         let number = |key: &str| found[key].as_str().and_then(|it| it.parse::<f64>().ok());
@@ -529,7 +529,7 @@ fn an_account_as_a_whole() {
     let cents = |cents: u64| Nanos::new(cents * 10_000_000);
     let (life, today, now) = (cents(900), cents(225), cents(125));
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
-    fixture.desk.told().account_spends.insert(0, spend);
+    fixture.stub.state().account_spends.insert(0, spend);
     let want = json!({
         "id": "acme", "currency": "USD", "hour": "1.25", "today": "2.25", "life": "9", "hours": [],
     });
@@ -562,10 +562,10 @@ fn an_account_as_a_whole() {
         frozen: Nanos::ZERO,
         is_store_failing: false,
     };
-    fixture.desk.told().account_whys.insert(0, why);
+    fixture.stub.state().account_whys.insert(0, why);
     let slot = CampaignIndex(1);
-    let paused = SpendDiagnosis { refusal: Some(SpendRefusal::Paused), ..fixture.desk.why(slot) };
-    fixture.desk.told().whys.insert(slot, paused);
+    let paused = SpendDiagnosis { refusal: Some(SpendRefusal::Paused), ..fixture.stub.why(slot) };
+    fixture.stub.state().whys.insert(slot, paused);
     let shown = fixture.get("/v1/accounts/acme/why");
     assert_eq!((&shown["refusal"], &shown["at_shards"]), (&json!("day_exhausted"), &json!("0.05")));
     assert_eq!(

@@ -330,10 +330,10 @@ mod tests {
     use serde_json::json;
 
     use super::super::definition::AccountFacts;
-    use super::super::testing::{PriceRules, StoreDesk};
+    use super::super::testing::{PriceRules, StubLedger};
     use super::*;
     use crate::ledger::handle::LedgerQuery;
-    use crate::ledger::turn::tests::fake::Till;
+    use crate::ledger::turn::tests::fake::TestLedger;
     use crate::registry::table::record::{DefinitionRecord, RecordOrigin};
     use crate::registry::text::packed::pack;
 
@@ -372,12 +372,12 @@ mod tests {
     #[test]
     fn what_is_refused_holds_up_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let till = Till::first(folder.path(), 1);
+        let ledger = TestLedger::first(folder.path(), 1);
         let definitions: RwLock<DefinitionTable<PriceRules>> = RwLock::default();
         let tell = |accounts: &[&str], campaigns: &[&str]| {
             let ids = |ids: &[&str]| ids.iter().map(|id| Arc::from(*id)).collect();
             let mut owed = LedgerBacklog { accounts: ids(accounts), campaigns: ids(campaigns) };
-            owed.send(&definitions, &till.handle)
+            owed.send(&definitions, &ledger.handle)
         };
         let put =
             |id: &str, campaign| definitions.write().unwrap().put_campaign(id.into(), campaign);
@@ -388,23 +388,23 @@ mod tests {
         put("x", campaign(0, "a", 1));
         let told = tell(&["a", "b", "c"], &["x"]);
         assert!(matches!(&told, Err(LedgerError::Rejected(_))), "{told:?}");
-        assert_ne!(till.why(0).refusal, Some(SpendRefusal::Unknown));
+        assert_ne!(ledger.why(0).refusal, Some(SpendRefusal::Unknown));
         // A campaign cannot change its account; the campaigns after it are taken.
         put("x", campaign(0, "c", 2));
         put("y", campaign(5, "c", 1));
         let told = tell(&[], &["x", "y"]);
         assert!(matches!(&told, Err(LedgerError::Rejected(_))), "{told:?}");
-        assert_ne!(till.why(5).refusal, Some(SpendRefusal::Unknown));
-        assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(6)));
+        assert_ne!(ledger.why(5).refusal, Some(SpendRefusal::Unknown));
+        assert_eq!(ledger.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(6)));
         put("x", campaign(0, "a", 3));
         assert_eq!(tell(&[], &["x"]), Ok(()));
-        till.close();
+        ledger.close();
     }
 
     #[test]
     fn however_many_are_owed_all_are_told_and_never_too_many_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let desk = StoreDesk::open(folder.path()).unwrap();
+        let stub = StubLedger::open(folder.path()).unwrap();
         let mut definitions: DefinitionTable<PriceRules> = DefinitionTable::default();
         for number in 0..=DEFINITIONS_MAX {
             let id = format!("account-{number}");
@@ -418,11 +418,11 @@ mod tests {
                 .put_campaign(id.into(), DefinitionEntry { version: 1, record, value: None });
         }
         let (mut owed, definitions) = (LedgerBacklog::all(&definitions), RwLock::new(definitions));
-        desk.told().is_deaf = true;
-        assert!(owed.send(&definitions, &desk.handle()).is_err());
-        desk.told().is_deaf = false;
-        assert_eq!(owed.send(&definitions, &desk.handle()), Ok(()));
-        let told = desk.told();
+        stub.state().is_unresponsive = true;
+        assert!(owed.send(&definitions, &stub.handle()).is_err());
+        stub.state().is_unresponsive = false;
+        assert_eq!(owed.send(&definitions, &stub.handle()), Ok(()));
+        let told = stub.state();
         assert_eq!((told.accounts.len(), told.campaigns.len()), (DEFINITIONS_MAX + 1, many));
         assert!(told.at_once <= 2 * DEFINITIONS_MAX, "{} came at once", told.at_once);
         assert_eq!((owed.accounts.capacity(), owed.campaigns.capacity()), (0, 0));

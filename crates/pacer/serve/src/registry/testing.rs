@@ -40,7 +40,7 @@ const EVER: Duration = Duration::from_secs(60);
 
 /// What the ledger would know, and the answers that a test sets.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct StubState {
     /// The latest definition of each account.
     pub accounts: BTreeMap<u32, AccountDefinition>,
     /// The latest definition of each campaign.
@@ -58,7 +58,7 @@ pub struct Told {
     /// Answer for each account, by its number.
     pub account_whys: BTreeMap<u32, AccountDiagnosis>,
     /// Whether definitions and questions about delivery get no answer.
-    pub is_deaf: bool,
+    pub is_unresponsive: bool,
     /// Whether the store is full.
     pub is_full: bool,
     /// Whether changes are stored but never answered.
@@ -66,7 +66,7 @@ pub struct Told {
     /// Whether changes are neither stored nor answered.
     pub is_lost: bool,
     /// The campaign to refuse, among others that are taken.
-    pub untaken: Option<CampaignIndex>,
+    pub rejected: Option<CampaignIndex>,
     /// Changes refused since the store was full.
     pub refused: u64,
     /// Changes made durable.
@@ -82,20 +82,20 @@ type Numbered = (u64, Option<Digest>);
 
 /// A store, and a thread that answers in the ledger's place.
 #[derive(Debug)]
-pub struct StoreDesk {
+pub struct StubLedger {
     handle: LedgerHandle,
-    told: Arc<Mutex<Told>>,
+    state: Arc<Mutex<StubState>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct StoreServer {
+struct StubServer {
     store: DiskStore,
     writer: StoreWriter,
     numbered: Numbered,
-    told: Arc<Mutex<Told>>,
+    state: Arc<Mutex<StubState>>,
 }
 
-impl StoreDesk {
+impl StubLedger {
     /// Opens the store in `directory`, and begins an epoch.
     ///
     /// # Errors
@@ -114,18 +114,18 @@ impl StoreDesk {
         let (asks, asked) = mpsc::channel();
         let (shared, waker) = (SharedStatus::new(node, begun.epoch, 0), LedgerWaker::default());
         let handle = LedgerHandle { asks, shared, waker, zones: Zones::default() };
-        let told = Arc::<Mutex<Told>>::default();
-        let mut desk =
-            StoreServer { store, writer, numbered: Numbered::default(), told: Arc::clone(&told) };
+        let state = Arc::<Mutex<StubState>>::default();
+        let mut stub =
+            StubServer { store, writer, numbered: Numbered::default(), state: Arc::clone(&state) };
         let thread = std::thread::spawn(move || {
             while let Ok(query) = asked.recv() {
-                if desk.told().is_over {
+                if stub.state().is_over {
                     break;
                 }
-                desk.answer(query);
+                stub.answer(query);
             }
         });
-        Ok(Self { handle, told, thread: Some(thread) })
+        Ok(Self { handle, state, thread: Some(thread) })
     }
 
     /// A handle as the ledger's.
@@ -134,8 +134,8 @@ impl StoreDesk {
     }
 
     /// What the ledger would know.
-    pub fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn state(&self) -> MutexGuard<'_, StubState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The diagnosis of a campaign.
@@ -147,9 +147,9 @@ impl StoreDesk {
     }
 }
 
-impl Drop for StoreDesk {
+impl Drop for StubLedger {
     fn drop(&mut self) {
-        self.told().is_over = true;
+        self.state().is_over = true;
         let (reply, _) = mpsc::sync_channel(1);
         let _woken = self.handle.asks.send(LedgerQuery::NextSlot(reply));
         // The thread has closed the store by now.
@@ -168,9 +168,9 @@ fn answer(store: &mut DiskStore) -> StoreAnswer {
     }
 }
 
-impl StoreServer {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+impl StubServer {
+    fn state(&self) -> MutexGuard<'_, StubState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answer(&mut self, query: LedgerQuery) {
@@ -178,16 +178,16 @@ impl StoreServer {
         fn send<T>(reply: &ReplySender<T>, answer: T) {
             let _heard = reply.send(answer);
         }
-        let told = Arc::clone(&self.told);
-        let told = || told.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = Arc::clone(&self.state);
+        let state = || state.lock().unwrap_or_else(PoisonError::into_inner);
         match query {
             LedgerQuery::Define(accounts, campaigns, reply) => {
-                if !told().is_deaf {
-                    send(&reply, told().define(accounts, campaigns));
+                if !state().is_unresponsive {
+                    send(&reply, state().define(accounts, campaigns));
                 }
             }
             LedgerQuery::Change(change, digest, reply) => {
-                if !told().is_lost {
+                if !state().is_lost {
                     self.change(change, digest, &reply);
                 }
             }
@@ -196,29 +196,29 @@ impl StoreServer {
                 self.store.read(query);
                 let StoreAnswer::Read(found) = answer(&mut self.store) else { return };
                 if let (true, Ok(QueryResult::Audit(found))) = (is_backwards, &found) {
-                    told().audit_read += found.len();
+                    state().audit_read += found.len();
                 }
                 send(&reply, found);
             }
             LedgerQuery::NextSlot(reply) => send(&reply, CampaignIndex(0)),
-            LedgerQuery::Why(slot, reply) => send(&reply, told().why(slot)),
+            LedgerQuery::Why(slot, reply) => send(&reply, state().why(slot)),
             LedgerQuery::WhyAccount(id, reply) => {
-                send(&reply, told().account_whys.get(&id.0).cloned().unwrap_or_default());
+                send(&reply, state().account_whys.get(&id.0).cloned().unwrap_or_default());
             }
             LedgerQuery::Refusals(slots, reply) => {
-                send(&reply, slots.into_iter().map(|slot| told().why(slot).refusal).collect());
+                send(&reply, slots.into_iter().map(|slot| state().why(slot).refusal).collect());
             }
             LedgerQuery::Deliveries(slots, reply) => {
-                if !told().is_deaf {
-                    send(&reply, slots.into_iter().map(|slot| told().delivery(slot)).collect());
+                if !state().is_unresponsive {
+                    send(&reply, slots.into_iter().map(|slot| state().delivery(slot)).collect());
                 }
             }
-            LedgerQuery::Bidding(slot, reply) => send(&reply, told().biddings.get(&slot).copied()),
-            LedgerQuery::Spend(slot, reply) => send(&reply, told().spends.get(&slot).cloned()),
+            LedgerQuery::Bidding(slot, reply) => send(&reply, state().biddings.get(&slot).copied()),
+            LedgerQuery::Spend(slot, reply) => send(&reply, state().spends.get(&slot).cloned()),
             LedgerQuery::SpendAccount(id, reply) => {
-                send(&reply, told().account_spends.get(&id.0).cloned());
+                send(&reply, state().account_spends.get(&id.0).cloned());
             }
-            LedgerQuery::Curve(slot, reply) => send(&reply, told().curves.get(&slot).cloned()),
+            LedgerQuery::Curve(slot, reply) => send(&reply, state().curves.get(&slot).cloned()),
         }
     }
 
@@ -228,8 +228,8 @@ impl StoreServer {
         digest: Digest,
         reply: &ReplySender<Result<(), StoreDenial>>,
     ) {
-        if self.told().is_full {
-            self.told().refused += 1;
+        if self.state().is_full {
+            self.state().refused += 1;
             let _heard = reply.send(Err(StoreDenial::Failing(StoreFault::DiskFull)));
             return;
         }
@@ -238,15 +238,15 @@ impl StoreServer {
         *last = Some(digest);
         self.store.change(self.writer, DefinitionChange { number: *number, ..change });
         let StoreAnswer::Ended(outcome) = answer(&mut self.store) else { return };
-        let mut told = self.told();
-        told.changes += u64::from(outcome.denied.is_none());
-        if !told.is_late {
+        let mut state = self.state();
+        state.changes += u64::from(outcome.denied.is_none());
+        if !state.is_late {
             let _heard = reply.send(outcome.denied.map_or(Ok(()), Err));
         }
     }
 }
 
-impl Told {
+impl StubState {
     fn define(
         &mut self,
         accounts: Vec<AccountDefinition>,
@@ -262,7 +262,7 @@ impl Told {
         let mut defined = DefinitionReport::default();
         for campaign in campaigns {
             let (slot, version) = (campaign.definition.slot, campaign.definition.version);
-            if self.untaken == Some(slot) {
+            if self.rejected == Some(slot) {
                 let refused = Err(DefinitionError::AccountChanged);
                 defined.notices.push(LedgerReply::Campaign(slot, refused));
                 continue;

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use units::{Currency, Nanos};
 
-use super::testing::{PriceRules, StoreDesk};
+use super::testing::{PriceRules, StubLedger};
 use super::*;
 
 const EVER: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ const LATE_WINS: &str = "wins may come late";
 
 struct Fixture {
     registry: Option<Arc<Registry<PriceRules>>>,
-    desk: Arc<StoreDesk>,
+    stub: Arc<StubLedger>,
     published: Receiver<PublishedCatalogue<PriceRules>>,
     folder: TempDir,
 }
@@ -50,15 +50,15 @@ fn options(folder: &Path, clock: fn() -> u64) -> RegistryOptions {
     }
 }
 
-type Started = (Registry<PriceRules>, Arc<StoreDesk>, Receiver<PublishedCatalogue<PriceRules>>);
+type Started = (Registry<PriceRules>, Arc<StubLedger>, Receiver<PublishedCatalogue<PriceRules>>);
 
 fn started(folder: &Path, clock: fn() -> u64) -> Result<Started, RegistryStartError> {
-    let desk = Arc::new(StoreDesk::open(&folder.join("store")).expect("a store"));
+    let stub = Arc::new(StubLedger::open(&folder.join("store")).expect("a store"));
     let (told, published) = channel();
     let publish = move |published| drop(told.send(published));
     let builder = Builder::start().expect("a thread");
-    let registry = Registry::start(desk.handle(), &options(folder, clock), &builder, publish)?;
-    Ok((registry, desk, published))
+    let registry = Registry::start(stub.handle(), &options(folder, clock), &builder, publish)?;
+    Ok((registry, stub, published))
 }
 
 impl Fixture {
@@ -68,9 +68,9 @@ impl Fixture {
         for (name, text) in files {
             write(folder.path(), name, text);
         }
-        let (registry, desk, published) =
+        let (registry, stub, published) =
             started(folder.path(), || NOW_UNIX_MS).expect("a registry");
-        Self { registry: Some(Arc::new(registry)), desk, published, folder }
+        Self { registry: Some(Arc::new(registry)), stub, published, folder }
     }
 
     /// Follows the files until the result is dropped.
@@ -91,10 +91,10 @@ impl Fixture {
     }
 
     fn restart(self, clock: fn() -> u64) -> Self {
-        let Self { registry, desk, published, folder } = self;
-        drop((registry, desk, published));
-        let (registry, desk, published) = started(folder.path(), clock).expect("a registry");
-        Self { registry: Some(Arc::new(registry)), desk, published, folder }
+        let Self { registry, stub, published, folder } = self;
+        drop((registry, stub, published));
+        let (registry, stub, published) = started(folder.path(), clock).expect("a registry");
+        Self { registry: Some(Arc::new(registry)), stub, published, folder }
     }
 
     fn create(&self, kind: StoredKind, body: Value) -> DefinitionAnswer {

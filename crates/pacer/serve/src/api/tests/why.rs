@@ -71,11 +71,11 @@ fn the_first_cause_is_told() {
     check_cause(&fixture, "no_rate", rate, "add USD to currency.rates");
     *fixture.view.obstacle.lock().expect("nothing panics") = Some("the disk is full".to_owned());
     check_cause(&fixture, "record_unavailable", "nothing can be won: the disk is full", "disk");
-    let mut why = fixture.desk.why(slot);
+    let mut why = fixture.stub.why(slot);
     why.flight = CampaignFlight { start_ms: 0, end_ms: 2 * NOW_UNIX_MS };
     let tell = |why: &SpendDiagnosis, refusal| {
         let why = SpendDiagnosis { refusal: Some(refusal), ..why.clone() };
-        fixture.desk.told().whys.insert(slot, why);
+        fixture.stub.state().whys.insert(slot, why);
     };
     let unavailable = "the ledger has granted nothing yet, or cannot";
     tell(&why, SpendRefusal::LedgerUnavailable);
@@ -192,8 +192,8 @@ fn spend_of_a_day(fixture: &Fixture, slot: CampaignIndex) {
     let account = levels.map(|level| LimitLevel { owner: LimitOwner::Account, ..level });
     let day = level(LimitSpan::Day, Some(cents(100)));
     let levels = [levels[0], day, levels[2], account[0], account[1], account[2]];
-    let why = fixture.desk.why(slot);
-    fixture.desk.told().whys.insert(slot, SpendDiagnosis { levels: Some(levels), ..why });
+    let why = fixture.stub.why(slot);
+    fixture.stub.state().whys.insert(slot, SpendDiagnosis { levels: Some(levels), ..why });
     let spend = Spend {
         currency: Currency::USD,
         life: cents(900),
@@ -201,7 +201,7 @@ fn spend_of_a_day(fixture: &Fixture, slot: CampaignIndex) {
         now: cents(5),
         hours: Vec::new(),
     };
-    fixture.desk.told().spends.insert(slot, spend);
+    fixture.stub.state().spends.insert(slot, spend);
 }
 
 fn curve_of_a_day(expected: Nanos) -> PacingCurve {
@@ -233,7 +233,7 @@ fn a_campaign_on_plan_says_so_before_it_is_told_to_bid_more() {
     spend_of_a_day(&fixture, slot);
     let on = "it is on plan: 0.40 USD spent of 0.44 USD planned by now";
     for (expected, reason, words) in [(44, "", on), (45, "outbid", outbid)] {
-        fixture.desk.told().curves.insert(slot, curve_of_a_day(cents(expected)));
+        fixture.stub.state().curves.insert(slot, curve_of_a_day(cents(expected)));
         check_cause(&fixture, reason, words, "");
     }
     fixture.admin.stop();
@@ -246,9 +246,9 @@ fn a_removed_campaign_is_not_paused() {
     fixture.ask("DELETE /v1/campaigns/x", "", "");
     let paused = SpendDiagnosis {
         refusal: Some(SpendRefusal::Paused),
-        ..fixture.desk.why(CampaignIndex(1))
+        ..fixture.stub.why(CampaignIndex(1))
     };
-    fixture.desk.told().whys.insert(CampaignIndex(1), paused);
+    fixture.stub.state().whys.insert(CampaignIndex(1), paused);
     let shown = fixture.get("/v1/campaigns/x/why");
     assert_eq!((&shown["reason"], &shown["words"]), (&json!("removed"), &json!("it is removed")));
     fixture.admin.stop();
@@ -262,7 +262,7 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
     fixture.send("POST /v1/campaigns", &body);
     spend_of_a_day(&fixture, CampaignIndex(1));
     for (expected, pace) in [(44, "on"), (45, "behind"), (37, "on"), (36, "ahead")] {
-        fixture.desk.told().curves.insert(CampaignIndex(1), curve_of_a_day(cents(expected)));
+        fixture.stub.state().curves.insert(CampaignIndex(1), curve_of_a_day(cents(expected)));
         let listed = fixture.get("/v1/campaigns?delivery=true&after=filed");
         let want = json!({
             "refusal": null,
@@ -276,7 +276,7 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
         assert_eq!(listed["campaigns"][0]["delivery"], want);
     }
     // Campaigns are listed even if the ledger does not answer.
-    fixture.desk.told().is_deaf = true;
+    fixture.stub.state().is_unresponsive = true;
     let listed = fixture.get("/v1/campaigns?delivery=true");
     assert_eq!(listed["campaigns"].as_array().map(Vec::len), Some(2));
     assert_eq!(listed["campaigns"][1]["delivery"], Value::Null);

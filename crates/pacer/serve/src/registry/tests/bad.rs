@@ -240,7 +240,7 @@ fn definitions_of_the_api() {
     // Nothing was stored.
     let unknown = ChangeRefusal::Unknown { kind: StoredKind::Campaign, id: "x".to_owned() };
     assert_eq!(fixture.registry().show(StoredKind::Campaign, "x"), Err(unknown));
-    assert_eq!(fixture.desk.told().changes, 1, "the file's alone");
+    assert_eq!(fixture.stub.state().changes, 1, "the file's alone");
 }
 
 /// What a text results in reads as the same.

@@ -42,7 +42,7 @@ fn versions_grow_by_one() {
     assert_eq!(again, Err(removed));
     edit(DefinitionEdit::Replace(of(body("x", &json!({})))), 8);
     assert_eq!(fixture.view("x")["slot"], created.view["slot"], "its number is its own");
-    let told = fixture.desk.told();
+    let told = fixture.stub.state();
     assert_eq!(told.campaigns.values().next().expect("it is told").definition.version, 8);
 }
 
@@ -118,7 +118,7 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
     let amount = |units: u64| Nanos::new(units * 1_000_000_000);
     let (life, today, now) = (amount(7), amount(5), amount(1));
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
-    fixture.desk.told().spends.insert(slot, spend);
+    fixture.stub.state().spends.insert(slot, spend);
     let budgets = json!({ "budget": "6.5", "daily_budget": "5", "hourly_budget": "0.5" });
     let answered =
         fixture.edit("x", &DefinitionEdit::Budgets(object(budgets))).expect("it is taken");
@@ -129,7 +129,7 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
             "hourly_budget: 0.50 USD is below the 1.00 USD spent in this hour: nothing more will be spent",
         ])
     );
-    let limits = fixture.desk.told().campaigns[&slot].definition.budget.limits;
+    let limits = fixture.stub.state().campaigns[&slot].definition.budget.limits;
     assert_eq!(limits.life.expect("a limit").amount, Nanos::new(6_500_000_000));
 }
 
@@ -139,7 +139,7 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     let amount = |units: u64| Nanos::new(units * 1_000_000_000);
     let (life, today, now) = (amount(7), amount(5), amount(1));
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
-    fixture.desk.told().account_spends.insert(0, spend);
+    fixture.stub.state().account_spends.insert(0, spend);
     let budgets = DefinitionEdit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
     let answered = fixture.registry().edit(StoredKind::Account, "acme", &budgets, &at(None));
     let want = "budget: 6.50 USD is below the 7.00 USD spent in all: nothing more will be spent";
@@ -158,7 +158,7 @@ fn an_account_that_keeps_nothing_back_is_told_that_wins_may_come_late() {
     check("limited", json!({ "hourly_budget": "1" }), json!([LATE_WINS]));
     check("unlimited", json!({}), json!([]));
     check("careful", json!({ "budget": "1", "late_holdback": "1%" }), json!([]));
-    let told = fixture.desk.told();
+    let told = fixture.stub.state();
     let held = told.accounts.values().map(|account| account.late_holdback);
     assert_eq!(held.filter(|held| *held != Holdback::default()).count(), 1, "it is told");
 }
@@ -248,13 +248,13 @@ fn a_start_reads_the_audit_of_a_day_and_a_page() {
         };
         let audit = (0..ENTRIES).map(entry).collect();
         fixture
-            .desk
+            .stub
             .handle()
             .change(DefinitionChange { audit, ..DefinitionChange::default() })
             .expect("it is kept");
     }
     let fixture = fixture.restart(|| NOW_UNIX_MS);
-    let read = fixture.desk.told().audit_read;
+    let read = fixture.stub.state().audit_read;
     let page = usize::try_from(AUDIT_PAGE).expect("few");
     assert!((ENTRIES..=ENTRIES + 2 * page).contains(&read), "{read} of {DAYS} times {ENTRIES}");
     let mut changing = fixture.registry().inner.changing();
@@ -284,7 +284,7 @@ fn all_is_there_after_a_restart() {
         views
     };
     let orders = |fixture: &Fixture| {
-        let told = fixture.desk.told();
+        let told = fixture.stub.state();
         told.campaigns.values().map(|it| it.definition).collect::<Vec<_>>()
     };
     let (before, mut told) = (views(&fixture), orders(&fixture));
@@ -302,11 +302,11 @@ fn all_is_there_after_a_restart() {
 fn a_store_that_fails_keeps_all_as_it_was() {
     let fixture = with_account();
     fixture.create(StoredKind::Campaign, body("x", &json!({})));
-    fixture.desk.told().is_full = true;
+    fixture.stub.state().is_full = true;
     let refused = fixture.edit("x", &DefinitionEdit::Pause(true));
     assert!(matches!(refused, Err(ChangeRefusal::Unavailable(_))), "{refused:?}");
     assert_eq!(fixture.view("x")["version"], 1);
-    fixture.desk.told().is_full = false;
+    fixture.stub.state().is_full = false;
     assert_eq!(fixture.edit("x", &DefinitionEdit::Pause(true)).expect("a change").version, 2);
 }
 
@@ -316,13 +316,13 @@ fn a_ledger_that_does_not_answer_is_told_later() {
     let fixture = with_account();
     let x = fixture.create(StoredKind::Campaign, body("x", &json!({})));
     let slot = CampaignIndex(u32::try_from(x.view["slot"].as_u64().expect("a slot")).expect("few"));
-    fixture.desk.told().is_deaf = true;
+    fixture.stub.state().is_unresponsive = true;
     let refused = fixture.edit("x", &DefinitionEdit::Pause(true));
     assert!(matches!(refused, Err(ChangeRefusal::Unavailable(_))), "{refused:?}");
     assert_eq!(fixture.view("x")["version"], 2, "it is kept");
-    fixture.desk.told().is_deaf = false;
+    fixture.stub.state().is_unresponsive = false;
     fixture.create(StoredKind::Campaign, body("y", &json!({})));
-    assert!(fixture.desk.told().campaigns[&slot].definition.budget.is_paused);
+    assert!(fixture.stub.state().campaigns[&slot].definition.budget.is_paused);
 }
 
 #[test]
@@ -370,14 +370,14 @@ fn the_audit_s_pages_are_so_large() {
         let entry = |_| AuditEntry { at_unix_ms: 0, body: vec![b' '; 3 << 20] };
         let audit = (0..3).map(entry).collect();
         fixture
-            .desk
+            .stub
             .handle()
             .change(DefinitionChange { audit, ..DefinitionChange::default() })
             .expect("it is kept");
         // A different change, so that it is not taken for a repeated one.
         let entry = AuditEntry { at_unix_ms: 0, body: vec![b' '; 9 << 20] };
         fixture
-            .desk
+            .stub
             .handle()
             .change(DefinitionChange { audit: vec![entry], ..DefinitionChange::default() })
             .expect("it is kept");
@@ -422,7 +422,7 @@ fn lists_are_paged() {
 #[test]
 fn bursts_are_published_together() {
     let folder = tempfile::tempdir().expect("a folder");
-    let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
+    let stub = Arc::new(StubLedger::open(&folder.path().join("store")).expect("a store"));
     let ((told, published), (goes_on, held)) = (channel(), channel());
     let options = RegistryOptions { campaigns: None, ..options(folder.path(), || NOW_UNIX_MS) };
     let publish = move |it: PublishedCatalogue<PriceRules>| {
@@ -430,7 +430,7 @@ fn bursts_are_published_together() {
         held.recv().expect("it goes on");
     };
     let builder = Builder::start().expect("a thread");
-    let registry = Registry::start(desk.handle(), &options, &builder, publish);
+    let registry = Registry::start(stub.handle(), &options, &builder, publish);
     let registry = registry.expect("a registry");
     let next = || published.recv_timeout(EVER).expect("it is published");
     assert_eq!(next().number, 1);

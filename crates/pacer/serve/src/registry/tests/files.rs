@@ -24,14 +24,14 @@ fn what_files_say_is_kept_told_and_published() {
         .map(|it| (&*it.id, it.version, it.is_open, it.rules.value.as_deref()))
         .collect();
     assert_eq!(campaigns, [("x", 1, true, Some("2.50")), ("y", 1, false, Some("2.50"))]);
-    let told = fixture.desk.told();
+    let told = fixture.stub.state();
     let seat = account.slot.expect("seats have a slot");
     let order = &told.campaigns[&seat];
     assert_eq!(
         (order.definition.budget.limits, order.pacing.is_none()),
         (BudgetLimits::default(), true)
     );
-    let zone = fixture.desk.handle().zones.name(told.accounts[&0].zone);
+    let zone = fixture.stub.handle().zones.name(told.accounts[&0].zone);
     assert_eq!(zone.as_deref(), Some("America/New_York"));
     let x = &told.campaigns[&published.campaigns[0].slot];
     assert_eq!(x.definition.budget.limits.life.expect("a limit").amount, Nanos::new(5_000_000_000));
@@ -66,7 +66,7 @@ fn files_are_read_anew() {
     };
     fixture.published(|published| ids(published) == ["x", "z"]);
     let told =
-        fixture.desk.told().campaigns[&CampaignIndex(u32::try_from(y).expect("a slot"))].clone();
+        fixture.stub.state().campaigns[&CampaignIndex(u32::try_from(y).expect("a slot"))].clone();
     assert!(told.definition.budget.is_paused, "what is removed spends nothing");
 
     // It returns in another file, with its number.
@@ -247,12 +247,12 @@ fn an_account_that_goes_while_its_campaigns_stay_is_a_problem() {
 fn what_a_failing_store_did_not_take_is_read_again() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
     let _following = fixture.follow();
-    fixture.desk.told().is_full = true;
+    fixture.stub.state().is_full = true;
     fixture.write("x.toml", &toml("x", ""));
-    while fixture.desk.told().refused == 0 {
+    while fixture.stub.state().refused == 0 {
         std::thread::park_timeout(Duration::from_millis(1));
     }
-    fixture.desk.told().is_full = false;
+    fixture.stub.state().is_full = false;
     fixture.published(|published| published.campaigns.len() == 1);
 }
 

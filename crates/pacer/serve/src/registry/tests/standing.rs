@@ -26,11 +26,11 @@ fn an_account_counts_its_campaigns_by_what_keeps_them() {
         ]
         .concat(),
     )]);
-    let why = fixture.desk.why(slot(&fixture, "y"));
+    let why = fixture.stub.why(slot(&fixture, "y"));
     let spent = Some(SpendRefusal::DayExhausted);
     let refused = pacer_core::ledger::SpendDiagnosis { refusal: spent, ..why };
     for id in ["y", "other"] {
-        fixture.desk.told().whys.insert(slot(&fixture, id), refused.clone());
+        fixture.stub.state().whys.insert(slot(&fixture, id), refused.clone());
     }
     let standing = fixture.registry().why_account("acme").expect("it is known");
     assert_eq!(standing.campaigns.into_iter().collect::<Vec<_>>(), [(None, 2), (spent, 1)]);
@@ -55,7 +55,7 @@ fn a_campaign_tells_how_it_bids() {
     assert_eq!((standing.bidding, standing.amount), (None, Cpm::new(2_500_000)));
     let bidding =
         BiddingStatus { strategy: "slot_dual", is_fixed_price: false, pace: BidPace::FULL };
-    fixture.desk.told().biddings.insert(slot(&fixture, "x"), bidding);
+    fixture.stub.state().biddings.insert(slot(&fixture, "x"), bidding);
     assert_eq!(fixture.registry().why("x").expect("it is known").bidding, Some(bidding));
     fixture.write("a.toml", ACCOUNT);
     fixture.registry().reload().expect("it is read");

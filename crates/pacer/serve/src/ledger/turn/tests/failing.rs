@@ -10,7 +10,7 @@ use pacer_core::store::{
     StoredDefinition, StoredKind,
 };
 
-use super::fake::{Till, start_in};
+use super::fake::{TestLedger, start_in};
 use crate::ledger::status::LedgerWaker;
 use crate::store::engine::StoreEngine;
 use crate::store::tests::disk;
@@ -35,96 +35,97 @@ fn change(bytes: usize) -> DefinitionChange {
     DefinitionChange { number: 0, puts: vec![put], audit }
 }
 
-fn open(disk: &FaultDisk) -> Till {
+fn open(disk: &FaultDisk) -> TestLedger {
     open_with(disk, |_| ())
 }
 
-pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut LedgerStart)) -> Till {
+pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut LedgerStart)) -> TestLedger {
     let waker = LedgerWaker::default();
     let mut start = start_in("disk".as_ref(), 1);
     change(&mut start);
     let (origin, shutdown) = (start.origin, start.shutdown.clone());
     let started = start.start_over(store(disk, &waker), waker, disk.clone()).unwrap();
-    let till = Till::of(started, origin, shutdown);
-    till.feed.replayed();
-    till
+    let ledger = TestLedger::of(started, origin, shutdown);
+    ledger.feed.replayed();
+    ledger
 }
 
 #[test]
 fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     let disk = disk::empty(1);
-    let mut till = open(&disk);
-    till.define(0, 1_000_000);
-    let token = till.reserve(0, 0, 100);
+    let mut ledger = open(&disk);
+    ledger.define(0, 1_000_000);
+    let token = ledger.reserve(0, 0, 100);
     disk.set_faults(BROKEN);
     // Shards spend what was granted.
     let mut reserved = 0;
-    till.until("nothing more is granted", |till| {
-        reserved += till.shards[0].reserve(0, 100).map_or(0, |_| 100);
-        till.why(0).refusal == Some(SpendRefusal::LedgerUnavailable)
+    ledger.until("nothing more is granted", |ledger| {
+        reserved += ledger.shards[0].reserve(0, 100).map_or(0, |_| 100);
+        ledger.why(0).refusal == Some(SpendRefusal::LedgerUnavailable)
     });
     assert!(reserved < 1_000_000, "{reserved}");
     let refused = Denial::Refused(SpendRefusal::LedgerUnavailable);
-    till.until("shards say so", |till| till.shards[0].reserve(0, 100_000) == Err(refused));
-    till.until("it is told", |till| till.handle.status().failing == Some(StoreFault::Disk));
-    assert!(till.handle.is_ready(), "auctions go on");
-    till.shards[0].settle(&token);
-    till.feed.settled(1, &token, super::fake::usd());
-    till.until("wins are booked", |till| till.spent(0) >= 100);
-    let failed = |till: &Till| till.handle.status().refused + till.handle.status().unknown;
-    let before = failed(&till);
-    till.until("batches that say so fail", |till| failed(till) > before + 1);
-    assert_eq!(till.feed.applied_seq(), 0, "and not durable yet");
-    let denied = till.handle.change(change(10));
+    ledger.until("shards say so", |ledger| ledger.shards[0].reserve(0, 100_000) == Err(refused));
+    ledger.until("it is told", |ledger| ledger.handle.status().failing == Some(StoreFault::Disk));
+    assert!(ledger.handle.is_ready(), "auctions go on");
+    ledger.shards[0].settle(&token);
+    ledger.feed.settled(1, &token, super::fake::usd());
+    ledger.until("wins are booked", |ledger| ledger.spent(0) >= 100);
+    let failed =
+        |ledger: &TestLedger| ledger.handle.status().refused + ledger.handle.status().unknown;
+    let before = failed(&ledger);
+    ledger.until("batches that say so fail", |ledger| failed(ledger) > before + 1);
+    assert_eq!(ledger.feed.applied_seq(), 0, "and not durable yet");
+    let denied = ledger.handle.change(change(10));
     assert_eq!(denied, Err(LedgerError::Denied(StoreDenial::Failing(StoreFault::Disk))));
     disk.set_faults(DiskFaults::default());
-    till.until("it recovers by itself", |till| {
-        till.shards[0].reserve(0, 100).is_ok() && till.feed.applied_seq() == 1
+    ledger.until("it recovers by itself", |ledger| {
+        ledger.shards[0].reserve(0, 100).is_ok() && ledger.feed.applied_seq() == 1
     });
-    till.until("it is told", |till| till.handle.status().failing.is_none());
-    let status = till.handle.status();
+    ledger.until("it is told", |ledger| ledger.handle.status().failing.is_none());
+    let status = ledger.handle.status();
     assert!(status.refused + status.unknown > 0, "{status:?}");
-    assert_eq!(till.handle.change(change(10)), Ok(()));
-    assert!(!till.shutdown.is_started());
-    till.close();
+    assert_eq!(ledger.handle.change(change(10)), Ok(()));
+    assert!(!ledger.shutdown.is_started());
+    ledger.close();
 }
 
 #[test]
 fn a_stop_over_a_disk_that_fails_ends_as_a_kill_does() {
     let disk = disk::empty(2);
-    let mut till = open(&disk);
-    till.define(0, 1_000);
-    till.reserve(0, 0, 100);
+    let mut ledger = open(&disk);
+    ledger.define(0, 1_000);
+    ledger.reserve(0, 0, 100);
     disk.set_faults(BROKEN);
-    till.shards[0].close();
-    let thread = till.thread.take().unwrap();
+    ledger.shards[0].close();
+    let thread = ledger.thread.take().unwrap();
     assert!(matches!(thread.close(), Err(LedgerFault::Store(_))), "it ends, and says why not well");
-    drop(till);
+    drop(ledger);
     disk.set_faults(DiskFaults::default());
-    let till = open(&disk);
-    till.define(0, 1_000);
-    let why = till.why(0);
+    let ledger = open(&disk);
+    ledger.define(0, 1_000);
+    let why = ledger.why(0);
     assert!(
         why.frozen.get() > 100,
         "more than the reservation, for nothing was given back: {why:?}"
     );
-    till.close();
+    ledger.close();
 }
 
 #[test]
 fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
     let disk = disk::empty(3);
-    let mut till = open(&disk);
+    let mut ledger = open(&disk);
     disk.set_space(Some(disk.used()));
     let full = LedgerError::Denied(StoreDenial::Failing(StoreFault::DiskFull));
-    assert_eq!(till.handle.change(change(4 << 20)), Err(full));
+    assert_eq!(ledger.handle.change(change(4 << 20)), Err(full));
     disk.set_space(None);
-    let kept = |till: &Till| till.handle.definitions(StoredKind::Campaign);
-    till.until("it can be read", |till| kept(till).is_ok());
-    assert_eq!(kept(&till), Ok(Vec::new()));
-    till.until("there is room", |till| till.handle.change(change(4 << 20)).is_ok());
-    assert_eq!(till.handle.definitions(StoredKind::Campaign).unwrap().len(), 1);
-    till.close();
+    let kept = |ledger: &TestLedger| ledger.handle.definitions(StoredKind::Campaign);
+    ledger.until("it can be read", |ledger| kept(ledger).is_ok());
+    assert_eq!(kept(&ledger), Ok(Vec::new()));
+    ledger.until("there is room", |ledger| ledger.handle.change(change(4 << 20)).is_ok());
+    assert_eq!(ledger.handle.definitions(StoredKind::Campaign).unwrap().len(), 1);
+    ledger.close();
 }
 
 /// A change of unknown outcome is retried until the store knows, and the caller hears that.
@@ -132,26 +133,26 @@ fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
 fn nobody_hears_that_a_change_may_be_durable() {
     for seed in 0..20 {
         let disk = disk::empty(seed);
-        let mut till = open(&disk);
+        let mut ledger = open(&disk);
         // Either the write fails, or its outcome is unknown.
         let write = if seed % 2 == 0 { 2 } else { 0 };
         disk.set_faults(DiskFaults { sync: 2, write, other: 0 });
-        let handle = till.handle.clone();
+        let handle = ledger.handle.clone();
         let changing = thread::spawn(move || handle.change(change(100)));
-        till.until("it is tried", |till| {
-            changing.is_finished() || till.handle.status().failing.is_some()
+        ledger.until("it is tried", |ledger| {
+            changing.is_finished() || ledger.handle.status().failing.is_some()
         });
         disk.set_faults(DiskFaults::default());
         let changed = changing.join().unwrap();
         let is_there =
-            || till.handle.definitions(StoredKind::Campaign).map(|found| !found.is_empty());
+            || ledger.handle.definitions(StoredKind::Campaign).map(|found| !found.is_empty());
         let found = std::iter::repeat_with(is_there).find_map(Result::ok).unwrap();
         match changed {
             Ok(()) => assert!(found, "seed {seed}"),
             Err(LedgerError::Denied(StoreDenial::Failing(_))) => assert!(!found, "seed {seed}"),
             Err(other) => panic!("seed {seed}: {other}"),
         }
-        till.close();
+        ledger.close();
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) const EVER: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_millis(300);
 
-pub(crate) struct Till {
+pub(crate) struct TestLedger {
     pub handle: LedgerHandle,
     pub feed: SettlementFeed,
     pub thread: Option<LedgerThread>,
@@ -70,16 +70,16 @@ fn start_for(directory: &Path, shards: u16, ttl: Duration) -> LedgerStart {
     }
 }
 
-impl Till {
+impl TestLedger {
     pub(crate) fn open(directory: &Path, shards: u16) -> Self {
         Self::open_for(directory, shards, TTL)
     }
 
     /// The first run in a directory: the log is empty.
     pub(crate) fn first(directory: &Path, shards: u16) -> Self {
-        let till = Self::open(directory, shards);
-        till.feed.replayed();
-        till
+        let ledger = Self::open(directory, shards);
+        ledger.feed.replayed();
+        ledger
     }
 
     pub(crate) fn open_for(directory: &Path, shards: u16, ttl: Duration) -> Self {
@@ -118,8 +118,8 @@ impl Till {
     #[track_caller]
     pub(crate) fn reserve(&mut self, shard: usize, slot: u32, nanos: u64) -> ReservationToken {
         let mut token = None;
-        self.until("rights are granted", |till| {
-            token = till.shards[shard].reserve(slot, nanos).ok();
+        self.until("rights are granted", |ledger| {
+            token = ledger.shards[shard].reserve(slot, nanos).ok();
             token.is_some()
         });
         token.unwrap()

@@ -10,7 +10,7 @@ use faults::process::{Once, kills};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::token::ReservationToken;
 
-use super::fake::{Till, usd};
+use super::fake::{TestLedger, usd};
 use crate::Keyring;
 
 const KILLS: u64 = 30;
@@ -56,25 +56,30 @@ impl Log {
 }
 
 /// Starts a run, and sends the wins that the books lack.
-fn begin(root: &Path) -> (Till, Log, Keyring) {
-    let till = Till::open(&root.join("ledger"), 2);
+fn begin(root: &Path) -> (TestLedger, Log, Keyring) {
+    let ledger = TestLedger::open(&root.join("ledger"), 2);
     let keys = Keyring::open(&root.join("ledger"), None, None).unwrap();
     let log = Log::open(root, &keys);
-    let applied = till.feed.applied_seq();
+    let applied = ledger.feed.applied_seq();
     assert!(applied <= log.wins.len() as u64, "nothing is booked before it is in the log");
     for (seq, token) in (1..).zip(&log.wins).filter(|(seq, _)| applied < *seq) {
-        till.feed.settled(seq, token, usd());
+        ledger.feed.settled(seq, token, usd());
     }
-    till.feed.replayed();
-    till.define(SLOT, limit());
-    (till, log, keys)
+    ledger.feed.replayed();
+    ledger.define(SLOT, limit());
+    (ledger, log, keys)
 }
 
 /// Reserves, settles, releases or leaves open, until the budget is in the log or `tell` is false.
-fn spend(till: &mut Till, log: &mut Log, keys: &Keyring, mut tell: impl FnMut(u64) -> bool) {
-    let (limit, mut chance) = (limit(), Chance::new(u64::from(till.handle.status().epoch.0)));
-    till.until("it spends", |till| {
-        for shard in &mut till.shards {
+fn spend(
+    ledger: &mut TestLedger,
+    log: &mut Log,
+    keys: &Keyring,
+    mut tell: impl FnMut(u64) -> bool,
+) {
+    let (limit, mut chance) = (limit(), Chance::new(u64::from(ledger.handle.status().epoch.0)));
+    ledger.until("it spends", |ledger| {
+        for shard in &mut ledger.shards {
             let amount = 1 + chance.below(AMOUNT_MAX);
             let left = limit - log.sum;
             let Ok(token) = shard.reserve(SLOT, amount.min(left).max(1)) else { continue };
@@ -84,7 +89,7 @@ fn spend(till: &mut Till, log: &mut Log, keys: &Keyring, mut tell: impl FnMut(u6
                 _ => {
                     let seq = log.append(keys, &token);
                     shard.settle(&token);
-                    till.feed.settled(seq, &token, usd());
+                    ledger.feed.settled(seq, &token, usd());
                     if !tell(seq) {
                         return true;
                     }
@@ -107,27 +112,27 @@ fn books_balance_however_often_the_process_is_killed() {
         child.kill_after(chance.below(WINS_MAX), |line| line.contains("won "));
     }
     // The last run is this process.
-    let (mut till, mut log, keys) = begin(root);
+    let (mut ledger, mut log, keys) = begin(root);
     assert!(log.wins.len() as u64 > lives, "{} wins prove nothing", log.wins.len());
     let won = log.sum;
-    till.until("the books say what the log says", |till| till.spent(SLOT) == won);
-    till.until("what was outstanding is reclaimed", |till| till.why(SLOT).frozen.get() == 0);
-    assert_eq!(till.spent(SLOT), won);
+    ledger.until("the books say what the log says", |ledger| ledger.spent(SLOT) == won);
+    ledger.until("what was outstanding is reclaimed", |ledger| ledger.why(SLOT).frozen.get() == 0);
+    assert_eq!(ledger.spent(SLOT), won);
     // No budget is lost: the rest can be won.
-    spend(&mut till, &mut log, &keys, |_| true);
-    till.until("all is spent", |till| till.spent(SLOT) == limit());
-    assert_eq!(till.why(SLOT).refusal, Some(SpendRefusal::BudgetExhausted));
-    assert_eq!(till.handle.status().strays, 0);
-    till.close();
+    spend(&mut ledger, &mut log, &keys, |_| true);
+    ledger.until("all is spent", |ledger| ledger.spent(SLOT) == limit());
+    assert_eq!(ledger.why(SLOT).refusal, Some(SpendRefusal::BudgetExhausted));
+    assert_eq!(ledger.handle.status().strays, 0);
+    ledger.close();
 }
 
 #[test]
 #[ignore = "spends until it is killed: the other test here starts it"]
 fn child() {
     let root = PathBuf::from(env::var_os(ROOT).unwrap());
-    let (mut till, mut log, keys) = begin(&root);
+    let (mut ledger, mut log, keys) = begin(&root);
     // A run spends little of the budget, so that it is never the last.
-    spend(&mut till, &mut log, &keys, |seq| {
+    spend(&mut ledger, &mut log, &keys, |seq| {
         writeln!(stdout(), "won {seq}").unwrap();
         true
     });

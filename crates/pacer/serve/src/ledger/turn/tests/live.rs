@@ -12,7 +12,7 @@ use pacer_core::strategy::{BidPace, StrategySettings};
 use runtime::metrics::Exposition;
 use units::{Currency, Nanos};
 
-use super::fake::{EVER, Till, campaign, money, start_in};
+use super::fake::{EVER, TestLedger, campaign, money, start_in};
 use crate::ledger::handle::LedgerQuery;
 use crate::ledger::rings::RING_MESSAGES_MAX;
 use crate::{LedgerError, LedgerFault, LedgerStartError};
@@ -21,57 +21,57 @@ use crate::{LedgerError, LedgerFault, LedgerStartError};
 fn money_flows_from_a_definition_to_what_is_spent() {
     let folder = tempfile::tempdir().unwrap();
     // No reservation expires, however slow the machine is.
-    let mut till = Till::open_for(folder.path(), 2, EVER);
-    till.feed.replayed();
-    assert_eq!(till.why(3).refusal, Some(SpendRefusal::Unknown));
-    till.define(3, 10_000);
-    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(4)));
-    let tokens: Vec<_> = (0..20).map(|at| till.reserve(at % 2, 3, 100)).collect();
+    let mut ledger = TestLedger::open_for(folder.path(), 2, EVER);
+    ledger.feed.replayed();
+    assert_eq!(ledger.why(3).refusal, Some(SpendRefusal::Unknown));
+    ledger.define(3, 10_000);
+    assert_eq!(ledger.handle.ask(LedgerQuery::NextSlot), Ok(CampaignIndex(4)));
+    let tokens: Vec<_> = (0..20).map(|at| ledger.reserve(at % 2, 3, 100)).collect();
     let (won, lost) = tokens.split_at(12);
     for (seq, (at, token)) in (1..).zip(won.iter().enumerate()) {
-        till.shards[at % 2].settle(token);
-        till.feed.settled(seq, token, super::fake::usd());
+        ledger.shards[at % 2].settle(token);
+        ledger.feed.settled(seq, token, super::fake::usd());
     }
-    let held = till.why(3);
+    let held = ledger.why(3);
     assert!(held.at_shards >= Nanos::new(800), "{held:?}");
     for (at, token) in lost.iter().enumerate() {
-        let given = till.shards[at % 2].release(token);
+        let given = ledger.shards[at % 2].release(token);
         assert_eq!(given, Nanos::new(100));
     }
-    till.until("what was won is spent", |till| till.spent(3) == 1_200);
-    till.until("it is durable", |till| till.feed.applied_seq() == 12);
-    till.feed.reached(40);
-    till.until("what settles nothing is passed", |till| till.feed.applied_seq() == 40);
-    let spend = till.handle.ask_of(CampaignIndex(3), LedgerQuery::Spend).unwrap().unwrap();
+    ledger.until("what was won is spent", |ledger| ledger.spent(3) == 1_200);
+    ledger.until("it is durable", |ledger| ledger.feed.applied_seq() == 12);
+    ledger.feed.reached(40);
+    ledger.until("what settles nothing is passed", |ledger| ledger.feed.applied_seq() == 40);
+    let spend = ledger.handle.ask_of(CampaignIndex(3), LedgerQuery::Spend).unwrap().unwrap();
     assert_eq!(spend.hours.iter().map(|hour| hour.spent.get()).sum::<u64>(), spend.today.get());
     // All the rest, and not a nano more.
     let mut rest = 0;
-    till.until("all is reserved", |till| {
-        for shard in &mut till.shards {
+    ledger.until("all is reserved", |ledger| {
+        for shard in &mut ledger.shards {
             rest += shard.reserve(3, 1).map_or(0, |token| token.amount().get());
             rest += shard.reserve(3, 97).map_or(0, |token| token.amount().get());
         }
         assert!(rest <= 8_800, "{rest}");
-        rest == 8_800 || till.why(3).refusal == Some(SpendRefusal::BudgetExhausted)
+        rest == 8_800 || ledger.why(3).refusal == Some(SpendRefusal::BudgetExhausted)
     });
-    till.close();
+    ledger.close();
 }
 
 #[test]
 fn a_full_ring_delays_messages_and_loses_none() {
     let folder = tempfile::tempdir().unwrap();
-    let mut till = Till::first(folder.path(), 1);
+    let mut ledger = TestLedger::first(folder.path(), 1);
     let count = u32::try_from(RING_MESSAGES_MAX).unwrap() + 500;
     let many: Vec<_> = (0..count).map(|slot| campaign(slot, 1_000)).collect();
-    let account = till.account(None);
+    let account = ledger.account(None);
     // Every campaign sends messages, and the shard reads none.
-    let defined = till.handle.define(vec![account], many).unwrap();
+    let defined = ledger.handle.define(vec![account], many).unwrap();
     assert_eq!(defined.notices.len(), usize::try_from(count).unwrap() + 1);
     let mut left = count;
-    let shard = &mut till.shards[0];
+    let shard = &mut ledger.shards[0];
     let begun = std::time::Instant::now();
-    while left > 0 || till.handle.status().waiting == 0 {
-        assert!(begun.elapsed() < EVER, "{left} {:?}", till.handle.status());
+    while left > 0 || ledger.handle.status().waiting == 0 {
+        assert!(begun.elapsed() < EVER, "{left} {:?}", ledger.handle.status());
         let room = u32::try_from(shard.rings.to_ledger.slots()).unwrap();
         for _ in 0..room.min(left) {
             left -= 1;
@@ -84,22 +84,22 @@ fn a_full_ring_delays_messages_and_loses_none() {
         }
     }
     let mut granted = std::collections::BTreeSet::new();
-    till.until("every campaign has rights", |till| {
+    ledger.until("every campaign has rights", |ledger| {
         for slot in 0..count {
-            if !granted.contains(&slot) && till.shards[0].reserve(slot, 10).is_ok() {
+            if !granted.contains(&slot) && ledger.shards[0].reserve(slot, 10).is_ok() {
                 granted.insert(slot);
             }
         }
         granted.len() == usize::try_from(count).unwrap()
     });
-    till.until("nothing waits", |till| till.handle.status().waiting == 0);
-    till.close();
+    ledger.until("nothing waits", |ledger| ledger.handle.status().waiting == 0);
+    ledger.close();
 }
 
 #[test]
 fn definitions_and_their_audit_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let till = Till::first(folder.path(), 1);
+    let ledger = TestLedger::first(folder.path(), 1);
     let key = DefinitionKey { kind: StoredKind::Campaign, id: "summer".to_owned() };
     let change = |expected: u64, body: &str| {
         let definition = StoredDefinition { version: expected + 1, body: body.into() };
@@ -107,10 +107,10 @@ fn definitions_and_their_audit_are_kept() {
         let audit = vec![AuditEntry { at_unix_ms: 5, body: body.into() }];
         DefinitionChange { number: 77, puts: vec![put], audit }
     };
-    assert_eq!(till.handle.change(change(0, "one")), Ok(()));
-    assert_eq!(till.handle.change(change(1, "two")), Ok(()));
+    assert_eq!(ledger.handle.change(change(0, "one")), Ok(()));
+    assert_eq!(ledger.handle.change(change(1, "two")), Ok(()));
     let conflict = LedgerError::Denied(StoreDenial::Conflict { key: key.clone(), present: 2 });
-    assert_eq!(till.handle.change(change(0, "other")), Err(conflict));
+    assert_eq!(ledger.handle.change(change(0, "other")), Err(conflict));
     let nameless = DefinitionChange {
         puts: vec![DefinitionPut {
             key: DefinitionKey { kind: StoredKind::Account, id: String::new() },
@@ -119,32 +119,32 @@ fn definitions_and_their_audit_are_kept() {
         }],
         ..DefinitionChange::default()
     };
-    let refused = till.handle.change(nameless);
+    let refused = ledger.handle.change(nameless);
     assert!(matches!(refused, Err(LedgerError::Denied(StoreDenial::Invalid(_)))), "{refused:?}");
-    till.close();
-    let till = Till::first(folder.path(), 1);
-    assert_eq!(till.handle.change(change(2, "three")), Ok(()));
+    ledger.close();
+    let ledger = TestLedger::first(folder.path(), 1);
+    assert_eq!(ledger.handle.change(change(2, "three")), Ok(()));
     let want = vec![(key, StoredDefinition { version: 3, body: "three".into() })];
-    assert_eq!(till.handle.definitions(StoredKind::Campaign), Ok(want));
-    assert_eq!(till.handle.definitions(StoredKind::Account), Ok(Vec::new()));
+    assert_eq!(ledger.handle.definitions(StoredKind::Campaign), Ok(want));
+    assert_eq!(ledger.handle.definitions(StoredKind::Account), Ok(Vec::new()));
     let bodies = |entries: Vec<(_, AuditEntry)>| -> Vec<String> {
         entries.into_iter().map(|(_, entry)| String::from_utf8(entry.body).unwrap()).collect()
     };
-    let all = till.handle.audit(StoreQuery::Audit(None, 100)).unwrap();
+    let all = ledger.handle.audit(StoreQuery::Audit(None, 100)).unwrap();
     let first = all[0].0;
     assert_eq!(bodies(all), ["one", "two", "three"]);
-    assert_eq!(bodies(till.handle.audit(StoreQuery::Audit(Some(first), 1)).unwrap()), ["two"]);
-    till.close();
+    assert_eq!(bodies(ledger.handle.audit(StoreQuery::Audit(Some(first), 1)).unwrap()), ["two"]);
+    ledger.close();
 }
 
 #[test]
 fn books_that_do_not_add_up_stop_everything() {
     let folder = tempfile::tempdir().unwrap();
-    let mut till = Till::first(folder.path(), 1);
-    till.define(0, 1_000);
-    let token = till.reserve(0, 0, 100);
-    let halted = till.handle.halted();
-    assert!(till.handle.is_ready() && !halted.is_set());
+    let mut ledger = TestLedger::first(folder.path(), 1);
+    ledger.define(0, 1_000);
+    let token = ledger.reserve(0, 0, 100);
+    let halted = ledger.handle.halted();
+    assert!(ledger.handle.is_ready() && !halted.is_set());
     // More is returned than was granted.
     let report = SpendReport {
         slot: CampaignIndex(0),
@@ -157,15 +157,15 @@ fn books_that_do_not_add_up_stop_everything() {
         reserved_count: 1,
         won_count: 0,
     };
-    till.shards[0].rings.to_ledger.push(FromShard::Report(report)).unwrap();
-    till.until("nothing is authorised any more", |till| till.shards[0].rings.halted.is_set());
-    till.until("the process ends", |till| till.shutdown.is_started());
-    till.until("it is over", |till| till.handle.status().is_over);
-    assert!(!till.handle.is_ready() && halted.is_set());
-    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(LedgerError::Stopped));
+    ledger.shards[0].rings.to_ledger.push(FromShard::Report(report)).unwrap();
+    ledger.until("nothing is authorised any more", |ledger| ledger.shards[0].rings.halted.is_set());
+    ledger.until("the process ends", |ledger| ledger.shutdown.is_started());
+    ledger.until("it is over", |ledger| ledger.handle.status().is_over);
+    assert!(!ledger.handle.is_ready() && halted.is_set());
+    assert_eq!(ledger.handle.ask(LedgerQuery::NextSlot), Err(LedgerError::Stopped));
     // Callers neither wait for ever nor fail.
-    (0..100_000).for_each(|seq| till.feed.reached(seq));
-    assert_eq!(till.thread.take().unwrap().close(), Err(LedgerFault::Broken));
+    (0..100_000).for_each(|seq| ledger.feed.reached(seq));
+    assert_eq!(ledger.thread.take().unwrap().close(), Err(LedgerFault::Broken));
 }
 
 /// The log reports every win as in time: it is written before the shard is asked.
@@ -173,36 +173,36 @@ fn books_that_do_not_add_up_stop_everything() {
 fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
     for is_released in [true, false] {
         let folder = tempfile::tempdir().unwrap();
-        let mut till = Till::first(folder.path(), 1);
-        till.define(0, 1_000);
-        let token = till.reserve(0, 0, 100);
+        let mut ledger = TestLedger::first(folder.path(), 1);
+        ledger.define(0, 1_000);
+        let token = ledger.reserve(0, 0, 100);
         if is_released {
-            till.shards[0].release(&token);
+            ledger.shards[0].release(&token);
         }
-        till.until("the reservation has ended", |till| till.shards[0].reserved(0) == 0);
-        till.shards[0].settle(&token);
-        till.feed.settled(1, &token, Currency::USD);
-        till.until("booked", |till| till.feed.applied_seq() == 1);
-        till.until("told", |till| till.spent(0) == 100);
+        ledger.until("the reservation has ended", |ledger| ledger.shards[0].reserved(0) == 0);
+        ledger.shards[0].settle(&token);
+        ledger.feed.settled(1, &token, Currency::USD);
+        ledger.until("booked", |ledger| ledger.feed.applied_seq() == 1);
+        ledger.until("told", |ledger| ledger.spent(0) == 100);
         let mut paused = campaign(0, 1_000);
         paused.definition.version = 2;
         paused.definition.budget.is_paused = true;
-        till.handle.define(Vec::new(), vec![paused]).unwrap();
-        till.until("all else is back", |till| {
-            let why = till.why(0);
+        ledger.handle.define(Vec::new(), vec![paused]).unwrap();
+        ledger.until("all else is back", |ledger| {
+            let why = ledger.why(0);
             let in_use = why.levels.expect("an hour")[0].exposure();
             (why.at_shards, in_use) == (Nanos::ZERO, token.amount())
         });
-        assert!(!till.handle.halted().is_set());
-        assert_eq!(till.spent(0), 100);
-        till.close();
+        assert!(!ledger.handle.halted().is_set());
+        assert_eq!(ledger.spent(0), 100);
+        ledger.close();
     }
 }
 
 #[test]
 fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     let folder = tempfile::tempdir().unwrap();
-    let mut till = Till::first(folder.path(), 2);
+    let mut ledger = TestLedger::first(folder.path(), 2);
     let pacing = |settings, is_fixed_price| {
         let forecast = TrafficForecast::Uniform;
         Some(PacingPolicy { settings, ahead: 0.0, forecast, is_fixed_price }.into())
@@ -212,19 +212,20 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     even.pacing = pacing(StrategySettings::Even, true);
     let mut refused = campaign(1, 1_000);
     refused.pacing = pacing(StrategySettings::default(), true);
-    let account = till.account(None);
+    let account = ledger.account(None);
     let plain = campaign(2, 1_000);
-    let defined = till.handle.define(vec![account], vec![even.clone(), refused, plain]).unwrap();
+    let defined = ledger.handle.define(vec![account], vec![even.clone(), refused, plain]).unwrap();
     assert_eq!(defined.unpaced, [(CampaignIndex(1), PacingError::FixedPrice("slot_dual"))]);
     assert_eq!(defined.notices.len(), 4);
-    let has_pace =
-        |till: &mut Till| till.shards.iter().all(|it| it.paces.contains_key(&CampaignIndex(0)));
-    till.until("every shard is told", has_pace);
+    let has_pace = |ledger: &mut TestLedger| {
+        ledger.shards.iter().all(|it| it.paces.contains_key(&CampaignIndex(0)))
+    };
+    ledger.until("every shard is told", has_pace);
     let (mut requests, mut points) = (0, 0);
-    till.until("slots end", |till| {
+    ledger.until("slots end", |ledger| {
         requests += 1;
-        till.shards[0].see(0, requests);
-        let curve = till.handle.ask_of(CampaignIndex(0), LedgerQuery::Curve).unwrap();
+        ledger.shards[0].see(0, requests);
+        let curve = ledger.handle.ask_of(CampaignIndex(0), LedgerQuery::Curve).unwrap();
         points = curve.map_or(0, |curve| {
             assert_eq!((curve.span, curve.strategy), (LimitSpan::Day, "even"));
             curve.points.iter().filter(|point| point.spent.is_some()).count()
@@ -232,29 +233,29 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
         points > 0
     });
     assert_eq!(
-        till.handle.ask_of(CampaignIndex(2), LedgerQuery::Curve),
+        ledger.handle.ask_of(CampaignIndex(2), LedgerQuery::Curve),
         Ok(None),
         "it has no strategy"
     );
     let bidding =
-        till.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().expect("it has one");
+        ledger.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().expect("it has one");
     assert_eq!((bidding.strategy, bidding.is_fixed_price), ("even", true));
-    assert_eq!(till.handle.ask_of(CampaignIndex(2), LedgerQuery::Bidding), Ok(None));
+    assert_eq!(ledger.handle.ask_of(CampaignIndex(2), LedgerQuery::Bidding), Ok(None));
     // A daily budget of zero: it passes everything, until the strategy is removed.
     even.definition.version = 2;
     even.definition.budget.limits.day = Some(money(0));
-    till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
-    till.until("all are passed by", |till| {
-        till.shards[1].paces[&CampaignIndex(0)] == BidPace::NONE
+    ledger.handle.define(Vec::new(), vec![even.clone()]).unwrap();
+    ledger.until("all are passed by", |ledger| {
+        ledger.shards[1].paces[&CampaignIndex(0)] == BidPace::NONE
     });
-    assert_eq!(till.why(0).refusal, Some(SpendRefusal::DayExhausted));
+    assert_eq!(ledger.why(0).refusal, Some(SpendRefusal::DayExhausted));
     assert_eq!(
-        till.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().map(|it| it.pace),
+        ledger.handle.ask_of(CampaignIndex(0), LedgerQuery::Bidding).unwrap().map(|it| it.pace),
         Some(BidPace::NONE)
     );
     let refusals = [Some(SpendRefusal::DayExhausted), None, Some(SpendRefusal::Unknown)];
     assert_eq!(
-        till.handle.ask_of(
+        ledger.handle.ask_of(
             vec![CampaignIndex(0), CampaignIndex(2), CampaignIndex(9)],
             LedgerQuery::Refusals
         ),
@@ -262,21 +263,23 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     );
     even.definition.version = 3;
     even.pacing = None;
-    till.handle.define(Vec::new(), vec![even]).unwrap();
-    till.until("it bids at value", |till| till.shards[1].paces[&CampaignIndex(0)] == BidPace::FULL);
-    assert!(till.shards.iter().all(|shard| !shard.paces.contains_key(&CampaignIndex(2))));
-    till.close();
+    ledger.handle.define(Vec::new(), vec![even]).unwrap();
+    ledger.until("it bids at value", |ledger| {
+        ledger.shards[1].paces[&CampaignIndex(0)] == BidPace::FULL
+    });
+    assert!(ledger.shards.iter().all(|shard| !shard.paces.contains_key(&CampaignIndex(2))));
+    ledger.close();
 }
 
 #[test]
 fn what_it_does_is_counted_without_naming_campaigns() {
     let folder = tempfile::tempdir().unwrap();
-    let mut till = Till::first(folder.path(), 1);
-    till.define(9, 1_000);
-    till.reserve(0, 9, 10);
+    let mut ledger = TestLedger::first(folder.path(), 1);
+    ledger.define(9, 1_000);
+    ledger.reserve(0, 9, 10);
     let mut exposition = Exposition::default();
-    till.handle.expose(&mut exposition);
-    till.until("it is counted", |_| {
+    ledger.handle.expose(&mut exposition);
+    ledger.until("it is counted", |_| {
         let text = exposition.text();
         text.contains("ledger_campaigns 1\n") && !text.contains("committed\"} 0\n")
     });
@@ -289,77 +292,77 @@ fn what_it_does_is_counted_without_naming_campaigns() {
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
-    let status = till.handle.status();
+    let status = ledger.handle.status();
     assert_eq!((status.node, status.accounts, status.campaigns), (1, 1, 1));
-    till.close();
+    ledger.close();
 }
 
 #[test]
 fn an_account_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let mut till = Till::first(folder.path(), 1);
-    let id = till.account(None).id;
+    let mut ledger = TestLedger::first(folder.path(), 1);
+    let id = ledger.account(None).id;
     assert_eq!(
-        till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal,
+        ledger.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal,
         Some(SpendRefusal::Unknown)
     );
-    assert_eq!(till.handle.ask_of(id, LedgerQuery::SpendAccount), Ok(None));
+    assert_eq!(ledger.handle.ask_of(id, LedgerQuery::SpendAccount), Ok(None));
     // More than one query may ask about.
     let campaigns: Vec<_> = (0..2_500).map(|slot| campaign(slot, 1_000)).collect();
-    till.handle.define(vec![till.account(None)], campaigns).unwrap();
+    ledger.handle.define(vec![ledger.account(None)], campaigns).unwrap();
     for (seq, slot) in (1..).zip([0, 2_400]) {
-        let token = till.reserve(0, slot, 100);
-        till.shards[0].settle(&token);
-        till.feed.settled(seq, &token, super::fake::usd());
+        let token = ledger.reserve(0, slot, 100);
+        ledger.shards[0].settle(&token);
+        ledger.feed.settled(seq, &token, super::fake::usd());
     }
-    let spent = |till: &Till| {
-        till.handle.ask_of(id, LedgerQuery::SpendAccount).unwrap().map(|it| it.life.get())
+    let spent = |ledger: &TestLedger| {
+        ledger.handle.ask_of(id, LedgerQuery::SpendAccount).unwrap().map(|it| it.life.get())
     };
-    till.until("both are counted", |till| spent(till) == Some(200));
-    assert_eq!(till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal, None);
+    ledger.until("both are counted", |ledger| spent(ledger) == Some(200));
+    assert_eq!(ledger.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal, None);
     let slots: Vec<_> = (0..2_501).map(CampaignIndex).collect();
-    let refusals = till.handle.ask_of_many(&slots, 1_000, LedgerQuery::Refusals).unwrap();
+    let refusals = ledger.handle.ask_of_many(&slots, 1_000, LedgerQuery::Refusals).unwrap();
     assert_eq!(refusals.len(), slots.len());
     let unknown = refusals.iter().position(|it| *it == Some(SpendRefusal::Unknown));
     assert_eq!(unknown, Some(2_500), "in their order");
-    till.close();
+    ledger.close();
 }
 
 #[test]
 fn it_is_ready_once_the_log_is_replayed() {
     let folder = tempfile::tempdir().unwrap();
-    let mut till = Till::open(folder.path(), 1);
+    let mut ledger = TestLedger::open(folder.path(), 1);
     let mut exposition = Exposition::default();
-    till.handle.expose(&mut exposition);
-    till.define(0, 1_000);
-    assert!(!till.handle.is_ready() && exposition.text().contains("ledger_replayed 0\n"));
-    till.feed.replayed();
+    ledger.handle.expose(&mut exposition);
+    ledger.define(0, 1_000);
+    assert!(!ledger.handle.is_ready() && exposition.text().contains("ledger_replayed 0\n"));
+    ledger.feed.replayed();
     // Readiness does not wait for grants.
-    till.until("it is ready", |till| till.handle.is_ready());
-    till.close();
+    ledger.until("it is ready", |ledger| ledger.handle.is_ready());
+    ledger.close();
 }
 
 #[test]
 fn an_account_without_a_zone_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let till = Till::first(folder.path(), 1);
-    let mut account = till.account(None);
+    let ledger = TestLedger::first(folder.path(), 1);
+    let mut account = ledger.account(None);
     account.zone = pacer_core::ledger::ZoneId(1_000);
-    let defined = till.handle.define(vec![account], Vec::new()).unwrap();
+    let defined = ledger.handle.define(vec![account], Vec::new()).unwrap();
     assert!(matches!(defined.notices[..], [LedgerReply::Account(_, Err(_))]), "{defined:?}");
-    till.close();
+    ledger.close();
 }
 
 #[test]
 fn a_store_that_cannot_be_used_is_told_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
-    let till = Till::first(folder.path(), 1);
+    let ledger = TestLedger::first(folder.path(), 1);
     let refused = start_in(folder.path(), 1).start().unwrap_err();
     assert!(matches!(refused, LedgerStartError::Open(_)));
     let text = refused.to_string();
     assert!(text.starts_with(&place) && text.ends_with("name another directory"), "{text}");
-    till.close();
+    ledger.close();
     std::fs::write(folder.path().join("ledger.redb"), [7; 9_000]).unwrap();
     let text = start_in(folder.path(), 1).start().unwrap_err().to_string();
     assert!(text.contains(&place) && text.contains("put back a copy"), "{text}");

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use runtime::metrics::Exposition;
 
-use super::fake::Till;
+use super::fake::TestLedger;
 
 /// The metrics page has every metric that the alerts use.
 #[test]
 fn alerts_name_what_is_counted() {
     let folder = tempfile::tempdir().unwrap();
-    let till = Till::first(folder.path(), 1);
+    let ledger = TestLedger::first(folder.path(), 1);
     let mut exposition = Exposition::default();
-    till.handle.expose(&mut exposition);
+    ledger.handle.expose(&mut exposition);
     let page = exposition.text();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy/prometheus/alerts.yml");
     let alerts = std::fs::read_to_string(path).unwrap();
@@ -25,5 +25,5 @@ fn alerts_name_what_is_counted() {
     for name in named {
         assert!(page.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in {page}");
     }
-    till.close();
+    ledger.close();
 }
