@@ -139,7 +139,8 @@ impl ExchangeConfig {
         floors.extend(named.floors);
         let mut own = own?;
         own.guards = dsps.iter().map(|dsp| dsp.guard.limits(&own.breaker)).collect();
-        (own.market.dsps, own.endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
+        (own.market.dsps, own.endpoints) =
+            dsps.into_iter().map(|dsp| (dsp.rules, dsp.address)).unzip();
         let Publishers { named: publishers, others } = &mut own.market.publishers;
         others.notices = mode.unwrap_or_default();
         *publishers = terms::with_fee(named.terms, others.fee);

@@ -71,7 +71,7 @@ impl AuctionClosing<'_> {
         let mut clearing = reservations.clear(&judgement);
         if let Some(sealer) = sealer {
             let until = shard.instant(self.schedule.deadline) - WRITE_TIME;
-            let until = until.min(Instant::now() + sealer.markup_timeout);
+            let until = until.min(Instant::now() + sealer.notices.markup_timeout);
             let mut ads =
                 MarkupFetcher { closing: self, sealer, until, without_markup: Vec::new() };
             while ads.fetch(&mut judgement, &clearing, &mut fetched).await {
@@ -93,10 +93,10 @@ impl AuctionClosing<'_> {
         let reserved = reservations.sealed();
         let sealing = sealer.map(|sealer| Sealing {
             keys: &sealer.keys,
-            base: &sealer.base,
+            base: &sealer.notices.base,
             node: sealer.node,
             now_unix_s: unix_ms() / 1000,
-            lifetimes: &sealer.lifetimes,
+            lifetimes: &sealer.notices.lifetimes,
             fetched: &fetched,
             reserved: &reserved,
         });
@@ -309,8 +309,12 @@ impl MarkupFetcher<'_> {
         };
         let notice = self.closing.notice(wanted.dsp, url)?;
         let (done, body) = oneshot::channel();
-        let fetch =
-            MarkupFetch { notice, body_max: self.sealer.markup_bytes_max, once: None, done };
+        let fetch = MarkupFetch {
+            notice,
+            body_max: self.sealer.notices.markup_bytes_max,
+            once: None,
+            done,
+        };
         self.closing.shard.fetch(fetch).then_some(body)
     }
 

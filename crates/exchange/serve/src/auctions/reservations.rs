@@ -157,7 +157,8 @@ impl<'t> AuctionReservations<'t> {
         direct: Option<&'t DirectBids<'t>>,
     ) -> Self {
         let budget = shard.budget().filter(|_| !auction.request.is_test());
-        let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();
+        let lifetimes =
+            snapshot.sealer().map(|sealer| sealer.notices.lifetimes).unwrap_or_default();
         Self {
             budget,
             metrics: &shard.metrics.budget,

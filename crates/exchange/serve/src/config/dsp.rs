@@ -3,7 +3,7 @@
 mod targeting;
 
 use exchange_core::{Dsp, Rates, TrackingSignals};
-use runtime::config::{HttpUrl, Optional, Required, Secret, Section, ms, secs};
+use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use units::Currency;
 
 use super::currency::no_rate;
@@ -31,12 +31,7 @@ pub(super) const OWN_HEADERS: [&str; 9] = [
 #[derive(Clone, Debug)]
 pub struct DspOptions {
     pub rules: Dsp,
-    url: HttpUrl,
-    headers: Vec<(String, Secret)>,
-    response_bytes_max: usize,
-    gzip: bool,
-    gzip_requests: bool,
-    tls: Option<TlsOptions>,
+    pub address: DspAddress,
     pub(super) guard: DspGuard,
 }
 
@@ -78,9 +73,11 @@ impl DspOptions {
             None
         });
         let rules = read_rules(s, id, &url.host, rates, signals);
-        Self {
-            rules,
-            url,
+        let mut options = EndpointOptions {
+            authority: url.authority(),
+            path: Secret::new(url.path),
+            headers: Vec::new(),
+            currencies: rules.currencies.clone(),
             response_bytes_max: s.bytes(
                 "response_bytes_max",
                 "64KiB",
@@ -95,29 +92,15 @@ impl DspOptions {
                 "Whether to compress bid requests with gzip. The DSP must support it.",
             ),
             tls,
-            guard: DspGuard::read(s),
-            headers: s.secret_map(
-                "headers",
-                &[("x-api-key", "env:DSP_1_KEY")],
-                header,
-                "Extra header fields for every bid request. Their values are secrets.",
-            ),
-        }
-    }
-
-    /// The auction's rules of the DSP, and where it is called.
-    pub(super) fn split(self) -> (Dsp, DspAddress) {
-        let options = EndpointOptions {
-            authority: self.url.authority(),
-            path: Secret::new(self.url.path),
-            headers: self.headers,
-            currencies: self.rules.currencies.clone(),
-            response_bytes_max: self.response_bytes_max,
-            gzip: self.gzip,
-            gzip_requests: self.gzip_requests,
-            tls: self.tls,
         };
-        (self.rules, DspAddress { host: self.url.host, port: self.url.port, options })
+        let guard = DspGuard::read(s);
+        options.headers = s.secret_map(
+            "headers",
+            &[("x-api-key", "env:DSP_1_KEY")],
+            header,
+            "Extra header fields for every bid request. Their values are secrets.",
+        );
+        Self { rules, address: DspAddress { host: url.host, port: url.port, options }, guard }
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use exchange_core::Market;
-use exchange_core::guard::{CallGrant, CallRate, GuardLimits};
+use exchange_core::guard::{CallRate, GuardLimits};
 use runtime::metrics::PerShard;
 
 use crate::budgets::campaigns::Campaigns;
@@ -16,7 +16,7 @@ use crate::config::{DspAddress, ExchangeConfig};
 use crate::fanout::{Addresses, Endpoint};
 use crate::generation::dns::{ResolvedName, Resolver};
 use crate::generation::in_force::{CallerGuard, DirectInForce, DspInForce, Generation};
-use crate::guards::{GuardId, Guards};
+use crate::guards::Guards;
 use crate::metrics::{DspMetrics, SeatMetrics};
 
 #[derive(Debug)]
@@ -35,12 +35,10 @@ pub(crate) struct DspRegistry {
 #[derive(Debug)]
 struct KnownDsp {
     address: DspAddress,
-    endpoint: Arc<Endpoint>,
     limits: GuardLimits,
-    guard: GuardId,
-    first_grants: Arc<[CallGrant]>,
-    metrics: PerShard<DspMetrics>,
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
+    /// Its seats are those of the generation.
+    in_force: DspInForce,
 }
 
 impl DspRegistry {
@@ -88,37 +86,31 @@ impl DspRegistry {
             let mut dsp = self.dsps.remove(&rules.id).unwrap_or_else(|| {
                 let is_paused = self.paused.contains(&*rules.id);
                 let (guard, first_grants) = self.guards.add(*limits, is_paused);
+                let (endpoint, metrics) = (endpoint(address), PerShard::new(self.shards));
+                let seats = Vec::new();
                 KnownDsp {
                     address: address.clone(),
-                    endpoint: endpoint(address),
                     limits: *limits,
-                    guard,
-                    first_grants,
-                    metrics: PerShard::new(self.shards),
                     seats: HashMap::new(),
+                    in_force: DspInForce { endpoint, guard, first_grants, metrics, seats },
                 }
             });
             if dsp.limits != *limits {
-                self.guards.change(dsp.guard, *limits);
+                self.guards.change(dsp.in_force.guard, *limits);
                 dsp.limits = *limits;
             }
             if dsp.address != *address {
-                dsp.endpoint = endpoint_after(&dsp, address);
+                dsp.in_force.endpoint = endpoint_after(&dsp, address);
                 dsp.address = address.clone();
             }
             let seats = rules.seats.iter();
-            let seats = seats.map(|name| seat(&mut dsp.seats, name, self.shards)).collect();
-            dsps.push(DspInForce {
-                endpoint: Arc::clone(&dsp.endpoint),
-                guard: dsp.guard,
-                first_grants: Arc::clone(&dsp.first_grants),
-                metrics: dsp.metrics.clone(),
-                seats,
-            });
+            dsp.in_force.seats =
+                seats.map(|name| seat(&mut dsp.seats, name, self.shards)).collect();
+            dsps.push(dsp.in_force.clone());
             still.insert(rules.id.clone(), dsp);
         }
         for gone in std::mem::replace(&mut self.dsps, still).into_values() {
-            self.guards.remove(gone.guard);
+            self.guards.remove(gone.in_force.guard);
         }
         dsps
     }
@@ -171,7 +163,7 @@ impl DspRegistry {
             self.paused.remove(id);
         }
         if let Some(known) = self.dsps.get(id) {
-            self.guards.pause(known.guard, paused);
+            self.guards.pause(known.in_force.guard, paused);
         }
     }
 
@@ -182,7 +174,7 @@ impl DspRegistry {
             if host.parse::<IpAddr>().is_ok() {
                 return None; // Set when the endpoint was made.
             }
-            let addresses = known.endpoint.addresses.clone();
+            let addresses = known.in_force.endpoint.addresses.clone();
             Some(ResolvedName { host: host.clone(), port: *port, addresses })
         });
         self.resolver.resolve_all(names.collect());
@@ -211,5 +203,5 @@ fn endpoint_after(known: &KnownDsp, address: &DspAddress) -> Arc<Endpoint> {
     if !is_same_place {
         return endpoint(address);
     }
-    Arc::new(Endpoint::new(&address.options, known.endpoint.addresses.clone()))
+    Arc::new(Endpoint::new(&address.options, known.in_force.endpoint.addresses.clone()))
 }

@@ -114,7 +114,11 @@ fn a_node_stays_what_it_was_until_the_next_start() {
     let generation = all.current();
     let sealer = generation.sealer.as_ref().expect("notices are ours to fire");
     assert_eq!(sealer.node, 1);
-    assert_eq!(sealer.nodes.keys().collect::<Vec<_>>(), [&6], "who else there is may change");
+    assert_eq!(
+        sealer.notices.nodes.keys().collect::<Vec<_>>(),
+        [&6],
+        "who else there is may change"
+    );
 }
 
 #[test]

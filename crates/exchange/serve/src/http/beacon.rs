@@ -109,21 +109,22 @@ impl BeaconCall<'_> {
         token: &str,
     ) -> Response<Full<Bytes>> {
         let metrics = &self.shard.metrics;
-        let listed = sealer.nodes.get(&node).filter(|_| !self.headers.contains_key(NODE_HEADER));
+        let listed =
+            sealer.notices.nodes.get(&node).filter(|_| !self.headers.contains_key(NODE_HEADER));
         let (Some(base), Some(client)) = (listed, &self.shard.parts.nodes) else {
             metrics.beacons_foreign.increment();
             return not_found();
         };
         let market = &self.snapshot.config().market;
         let body_max = match claims.relays_markup {
-            true => sealer.markup_bytes_max + market.bid_macros_max * VALUE_BYTES_MAX,
+            true => sealer.notices.markup_bytes_max + market.bid_macros_max * VALUE_BYTES_MAX,
             false => 0,
         };
         let beacon = ForeignBeacon {
             base,
             token,
             query: self.uri.query(),
-            device: self.device(&sealer.proxies_trusted),
+            device: self.device(&sealer.notices.proxies_trusted),
             user_agent: self.user_agent(),
             node: sealer.node,
             body_max,
@@ -180,7 +181,7 @@ impl BeaconCall<'_> {
         let dsp = dsps.iter().position(|dsp| *dsp.id == *claims.dsp)?;
         // The declared hosts may have changed since the token was sealed.
         NoticeTarget::parse(&url).filter(|target| target.is_declared(&dsps[dsp].notice_hosts))?;
-        let device = self.device(&sealer.proxies_trusted).to_string();
+        let device = self.device(&sealer.notices.proxies_trusted).to_string();
         let id = Arc::clone(&self.snapshot.dsps[dsp].id);
         Notice::new(id, url, ForwardedDevice::new(Some(&device), self.user_agent())).ok()
     }
@@ -265,7 +266,7 @@ impl BeaconCall<'_> {
     ) -> Response<Full<Bytes>> {
         let (done, answered) = oneshot::channel();
         let once = Some(token_and_expiry(claims));
-        let fetch = MarkupFetch { notice, body_max: sealer.markup_bytes_max, once, done };
+        let fetch = MarkupFetch { notice, body_max: sealer.notices.markup_bytes_max, once, done };
         if !self.shard.fetch(fetch) {
             return busy();
         }

@@ -1,16 +1,13 @@
 //! The keys and rules that seal notices, and the key made if none is configured.
 
-use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::Duration;
 
-use exchange_core::{BeaconBase, KeyRing, Lifetimes};
-use ipnet::IpNet;
+use exchange_core::KeyRing;
 
-use crate::config::{ExchangeConfig, RecordConfig, parse_key};
+use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig, parse_key};
 
 /// File of the key, beside the log.
 const KEY_NAME: &str = "notices.key";
@@ -20,18 +17,13 @@ const KEY_NAME_UNFINISHED: &str = "notices.key.unfinished";
 #[derive(Clone)]
 pub struct Sealer {
     pub keys: KeyRing,
-    pub base: BeaconBase,
     pub node: u32,
-    pub nodes: HashMap<u32, BeaconBase>,
-    pub lifetimes: Lifetimes,
-    pub markup_timeout: Duration,
-    pub markup_bytes_max: usize,
-    pub proxies_trusted: Vec<IpNet>,
+    pub notices: NoticesConfig,
 }
 
 impl std::fmt::Debug for Sealer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sealer").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("Sealer").field("base", &self.notices.base).finish_non_exhaustive()
     }
 }
 
@@ -51,16 +43,7 @@ impl Sealer {
         keys.extend(before.into_iter().flatten().filter(|key| *key != first));
         keys.dedup();
         own?;
-        Some(Self {
-            keys: KeyRing::new(&keys)?,
-            base: notices.base.clone(),
-            node: record.node,
-            nodes: notices.nodes.clone(),
-            lifetimes: notices.lifetimes,
-            markup_timeout: notices.markup_timeout,
-            markup_bytes_max: notices.markup_bytes_max,
-            proxies_trusted: notices.proxies_trusted.clone(),
-        })
+        Some(Self { keys: KeyRing::new(&keys)?, node: record.node, notices: notices.clone() })
     }
 }
 

@@ -65,20 +65,18 @@ impl Handshakes {
     }
 
     /// Ends a handshake that took `took` of the shard's time.
-    pub(in crate::fanout) fn end(&self, Turn(reserved): Turn, took: Duration) {
-        let HandshakeAllowance { owed, at, cost } = self.account.get();
-        let owed = (owed + took).saturating_sub(reserved);
-        self.account.set(HandshakeAllowance { owed, at, cost: (cost * 7 + took) / 8 });
+    pub(in crate::fanout) fn end(&self, turn: Turn, took: Duration) {
+        self.cancel(turn, took);
+        let account = self.account.get();
+        let cost = (account.cost * 7 + took) / 8;
+        self.account.set(HandshakeAllowance { cost, ..account });
     }
 
     /// Ends a failed handshake: its time is charged, but not averaged.
     pub(in crate::fanout) fn cancel(&self, Turn(reserved): Turn, took: Duration) {
-        let HandshakeAllowance { owed, at, cost } = self.account.get();
-        self.account.set(HandshakeAllowance {
-            owed: (owed + took).saturating_sub(reserved),
-            at,
-            cost,
-        });
+        let account = self.account.get();
+        let owed = (account.owed + took).saturating_sub(reserved);
+        self.account.set(HandshakeAllowance { owed, ..account });
     }
 }
 

@@ -33,29 +33,18 @@ impl TlsOptions {
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct Tls(Arc<ClientConfig>);
-
 #[derive(Debug)]
 pub(in crate::fanout) struct TlsPeer {
     server_name: ServerName<'static>,
-    tls: Tls,
-}
-
-impl Tls {
-    /// Trusts `authorities`. None: the system's.
-    pub fn trusting(authorities: Option<&Authorities>) -> Self {
-        // Unreadable system certificates are skipped; the configuration checked ours.
-        let mut config = client_config(authorities.map(|authorities| &authorities[..]));
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self(Arc::new(config))
-    }
+    config: Arc<ClientConfig>,
 }
 
 impl TlsPeer {
     pub(in crate::fanout) fn new(options: &TlsOptions) -> Self {
-        let tls = Tls::trusting(options.authorities.as_ref());
-        Self { server_name: options.server_name.clone(), tls }
+        // Unreadable system certificates are skipped; the configuration checked ours.
+        let mut config = client_config(options.authorities.as_deref());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { server_name: options.server_name.clone(), config: Arc::new(config) }
     }
 
     /// Shakes hands on an open socket. Adds the thread's time to `took`.
@@ -69,8 +58,7 @@ impl TlsPeer {
     ) -> io::Result<ClientConnection> {
         let mut busy_since = Instant::now();
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let config = Arc::clone(&self.tls.0);
-        let session = ClientConnection::new(config, self.server_name.clone());
+        let session = ClientConnection::new(Arc::clone(&self.config), self.server_name.clone());
         let mut session = session.map_err(invalid)?;
         // Requests are bounded on arrival, so none is cut here.
         session.set_buffer_limit(None);
