@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::fixtures::{Host, Reaction, banner, until};
-use crate::notices::{Desk, bid_at, dsp, only_bid};
+use crate::notices::{RecordDir, bid_at, dsp, only_bid};
 
 const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -35,8 +35,8 @@ fn shown(url: &str) -> Option<String> {
 fn billed(offer: &str, change: Value, page: impl FnOnce(&Host, &str)) -> Option<String> {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", change)]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("", &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("", &[&winner]);
     let request = banner("").replace(r#""banner":{"w":300,"h":250}"#, offer);
     let bid = only_bid(&exchange.auction(&request));
     page(&host, bid["adm"].as_str().expect("markup"));

@@ -23,7 +23,7 @@ use runtime::builder::{Builder, Job};
 use units::{Currency, Nanos, Tick};
 
 use crate::fixtures::{Dsp, Reply, Running, Script, Setup, banner, bids, listener, ok, until};
-use crate::notices::{Desk, LOOPBACK, only_bid};
+use crate::notices::{LOOPBACK, RecordDir, only_bid};
 use crate::record::{decoded, read};
 
 /// The account of seat `d0` at DSP `d0`.
@@ -138,15 +138,15 @@ fn accounts() -> Campaigns {
 }
 
 /// An exchange with these DSPs, of which the first has an account.
-pub fn start(desk: &Desk, dsps: &[&Dsp], budgets: Budgets) -> Running {
-    start_with(desk, "", dsps, budgets)
+pub fn start(record_dir: &RecordDir, dsps: &[&Dsp], budgets: Budgets) -> Running {
+    start_with(record_dir, "", dsps, budgets)
 }
 
 /// The same with these keys of `[exchange.notices]` and further tables.
-pub fn start_with(desk: &Desk, keys: &str, dsps: &[&Dsp], budgets: Budgets) -> Running {
+pub fn start_with(record_dir: &RecordDir, keys: &str, dsps: &[&Dsp], budgets: Budgets) -> Running {
     let listener = listener();
     let keys = format!("{LOOPBACK}{keys}");
-    let rest = desk.table(listener.local_addr().expect("an address"), &keys);
+    let rest = record_dir.table(listener.local_addr().expect("an address"), &keys);
     let dsps: Vec<_> = dsps.iter().map(|dsp| (dsp.address, "")).collect();
     let setup = Setup { dsps: &dsps, rest: &rest, ..Setup::default() };
     Running::with_budgets(listener, &setup, Some(budgets)).expect("it starts")
@@ -156,8 +156,8 @@ pub fn start_with(desk: &Desk, keys: &str, dsps: &[&Dsp], budgets: Budgets) -> R
 fn a_seat_wins_what_its_account_authorises_and_then_the_next_bid_does() {
     let (rich, poor) = (Dsp::bidding("2.00"), Dsp::bidding("1.00"));
     let (mut ledger, budgets) = Ledger::new();
-    let desk = Desk::new();
-    let exchange = start(&desk, &[&rich, &poor], budgets);
+    let record_dir = RecordDir::new();
+    let exchange = start(&record_dir, &[&rich, &poor], budgets);
     ledger.gate(1, None);
     ledger.grant(3 * TWO);
     ledger.taken();
@@ -173,7 +173,7 @@ fn a_seat_wins_what_its_account_authorises_and_then_the_next_bid_does() {
     ledger.reported("three reservations", |report| report.reserved_count == 3);
     exchange.join();
     // The record has the account's refusal, and the auction replays identically.
-    let lane = |lane| read(&desk.place().join(lane));
+    let lane = |lane| read(&record_dir.place().join(lane));
     let durable = lane("durable");
     let generations: Vec<_> = durable
         .iter()
@@ -193,8 +193,8 @@ fn a_seat_wins_what_its_account_authorises_and_then_the_next_bid_does() {
 fn without_rights_nothing_is_won() {
     let (rich, poor) = (Dsp::bidding("2.00"), Dsp::bidding("1.00"));
     let (mut ledger, budgets) = Ledger::new();
-    let desk = Desk::new();
-    let exchange = start(&desk, &[&rich, &poor], budgets);
+    let record_dir = RecordDir::new();
+    let exchange = start(&record_dir, &[&rich, &poor], budgets);
     let check = |why: &str, count: &str| {
         assert_eq!(exchange.auction(&banner("")).price(), "1", "{why}");
         let refused = format!(r#"exchange_wins_refused_total{{reason="{why}"}}"#);
@@ -223,8 +223,8 @@ fn without_rights_nothing_is_won() {
 fn a_test_moves_no_money() {
     let rich = Dsp::bidding("2.00");
     let (mut ledger, budgets) = Ledger::new();
-    let desk = Desk::new();
-    let exchange = start(&desk, &[&rich], budgets);
+    let record_dir = RecordDir::new();
+    let exchange = start(&record_dir, &[&rich], budgets);
     ledger.gate(1, None);
     ledger.taken();
     assert_eq!(exchange.auction(&banner(r#","test":1"#)).price(), "2");
@@ -235,8 +235,8 @@ fn a_test_moves_no_money() {
 fn a_price_that_another_sets_is_what_is_reserved() {
     let (rich, poor) = (Dsp::bidding("2.00"), Dsp::bidding("1.00"));
     let (mut ledger, budgets) = Ledger::new();
-    let desk = Desk::new();
-    let exchange = start(&desk, &[&rich, &poor], budgets);
+    let record_dir = RecordDir::new();
+    let exchange = start(&record_dir, &[&rich, &poor], budgets);
     ledger.gate(1, None);
     // 1.01 each, by second price.
     ledger.grant(2 * 1_010_000);
@@ -253,8 +253,8 @@ fn what_is_reserved_for_a_bid_that_falls_out_is_given_back() {
     let rich = Dsp::start([Script::answering(ok(&bids(no_ad)))]);
     let poor = Dsp::bidding("1.00");
     let (mut ledger, budgets) = Ledger::new();
-    let desk = Desk::new();
-    let exchange = start(&desk, &[&rich, &poor], budgets);
+    let record_dir = RecordDir::new();
+    let exchange = start(&record_dir, &[&rich, &poor], budgets);
     ledger.gate(1, None);
     ledger.grant(TWO);
     ledger.taken();
@@ -271,8 +271,8 @@ fn what_is_reserved_for_a_bid_that_falls_out_is_given_back() {
 fn a_beacon_settles_once_and_what_is_lost_elsewhere_comes_back() {
     let rich = Dsp::bidding("2.00");
     let (mut ledger, budgets) = Ledger::new();
-    let desk = Desk::new();
-    let exchange = start_with(&desk, "mode = \"upstream\"\n", &[&rich], budgets);
+    let record_dir = RecordDir::new();
+    let exchange = start_with(&record_dir, "mode = \"upstream\"\n", &[&rich], budgets);
     ledger.gate(1, None);
     ledger.grant(2 * TWO);
     ledger.taken();
@@ -297,8 +297,8 @@ fn a_beacon_settles_once_and_what_is_lost_elsewhere_comes_back() {
 fn what_is_passed_through_counts_as_billed_when_it_is_sold() {
     let rich = Dsp::bidding("2.00");
     let (mut ledger, budgets) = Ledger::new();
-    let desk = Desk::new();
-    let exchange = start_with(&desk, "mode = \"pass_through\"\n", &[&rich], budgets);
+    let record_dir = RecordDir::new();
+    let exchange = start_with(&record_dir, "mode = \"pass_through\"\n", &[&rich], budgets);
     ledger.gate(1, None);
     ledger.grant(TWO);
     ledger.taken();

@@ -20,7 +20,7 @@ use units::{Cpm, Currency};
 
 use crate::budgets::{Ledger, TWO, start, start_with};
 use crate::fixtures::{Caller, Dsp, Running, Script, Step, banner, bid, bids, ok, posted, until};
-use crate::notices::Desk;
+use crate::notices::RecordDir;
 use crate::record::{decoded, read};
 
 /// A campaign that bids 2.00 for any banner of 300×250, with an account of its own.
@@ -52,9 +52,9 @@ fn waiting() -> Dsp {
 }
 
 /// An exchange with one campaign, whose budget is `nanos`, beside a DSP that waits.
-fn beside(dsp: &Dsp, desk: &Desk, nanos: u64) -> (Ledger, Running) {
+fn beside(dsp: &Dsp, record_dir: &RecordDir, nanos: u64) -> (Ledger, Running) {
     let (mut ledger, budgets) = Ledger::of(direct(1));
-    let exchange = start(desk, &[dsp], budgets);
+    let exchange = start(record_dir, &[dsp], budgets);
     ledger.gate(1, None);
     ledger.grant(nanos);
     ledger.taken();
@@ -71,8 +71,8 @@ fn begun(exchange: &Running, dsp: &Dsp, number: usize) -> Caller {
 
 #[test]
 fn campaigns_bid_while_dsps_are_waited_for() {
-    let (dsp, desk) = (waiting(), Desk::new());
-    let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
+    let (dsp, record_dir) = (waiting(), RecordDir::new());
+    let (mut ledger, exchange) = beside(&dsp, &record_dir, TWO);
     let mut caller = begun(&exchange, &dsp, 0);
     // It is permitted only after the campaign's bid.
     ledger.seen("the campaign has bid", RequestCounts { requests: 1, bids: 1 });
@@ -82,9 +82,9 @@ fn campaigns_bid_while_dsps_are_waited_for() {
 
 #[test]
 fn without_a_dsp_direct_campaigns_answers_at_once() {
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let (mut ledger, budgets) = Ledger::of(direct(1));
-    let exchange = start(&desk, &[], budgets);
+    let exchange = start(&record_dir, &[], budgets);
     ledger.gate(1, None);
     ledger.grant(TWO);
     ledger.taken();
@@ -97,8 +97,8 @@ fn without_a_dsp_direct_campaigns_answers_at_once() {
 /// Two auctions bid the same budget, which is spent once.
 #[test]
 fn money_that_went_while_dsps_were_waited_for_is_not_spent_again() {
-    let (dsp, desk) = (waiting(), Desk::new());
-    let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
+    let (dsp, record_dir) = (waiting(), RecordDir::new());
+    let (mut ledger, exchange) = beside(&dsp, &record_dir, TWO);
     let mut callers = [0, 1].map(|number| begun(&exchange, &dsp, number));
     ledger.seen("both have bid", RequestCounts { requests: 2, bids: 2 });
     dsp.permit();
@@ -116,8 +116,8 @@ fn money_that_went_while_dsps_were_waited_for_is_not_spent_again() {
 
 #[test]
 fn a_campaign_that_was_paused_while_dsps_were_waited_for_wins_nothing() {
-    let (dsp, desk) = (waiting(), Desk::new());
-    let (mut ledger, exchange) = beside(&dsp, &desk, 2 * TWO);
+    let (dsp, record_dir) = (waiting(), RecordDir::new());
+    let (mut ledger, exchange) = beside(&dsp, &record_dir, 2 * TWO);
     let mut caller = begun(&exchange, &dsp, 0);
     ledger.seen("the campaign has bid", RequestCounts { requests: 1, bids: 1 });
     ledger.gate(2, Some(SpendRefusal::Paused));
@@ -129,8 +129,8 @@ fn a_campaign_that_was_paused_while_dsps_were_waited_for_wins_nothing() {
 
 #[test]
 fn of_an_auction_whose_caller_leaves_no_money_is_held() {
-    let (dsp, desk) = (waiting(), Desk::new());
-    let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
+    let (dsp, record_dir) = (waiting(), RecordDir::new());
+    let (mut ledger, exchange) = beside(&dsp, &record_dir, TWO);
     let caller = begun(&exchange, &dsp, 0);
     ledger.seen("the campaign has bid", RequestCounts { requests: 1, bids: 1 });
     drop(caller);
@@ -143,7 +143,7 @@ fn of_an_auction_whose_caller_leaves_no_money_is_held() {
     let reserved = r#"exchange_reservations_total{outcome="reserved"}"#;
     until("it is counted", || exchange.scraped(reserved) == "1");
     exchange.join();
-    let records = read(&desk.place().join("firehose"));
+    let records = read(&record_dir.place().join("firehose"));
     let found: Vec<_> = records
         .iter()
         .map(|record| (decoded(record).ending, decoded(record).calls.len()))
@@ -154,10 +154,10 @@ fn of_an_auction_whose_caller_leaves_no_money_is_held() {
 
 #[test]
 fn what_direct_campaigns_leaves_out_is_counted_and_changes_no_record() {
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let (mut ledger, budgets) = Ledger::of(direct(3));
     let keys = "[exchange.direct]\nmatches_max = 2\n";
-    let exchange = start_with(&desk, keys, &[], budgets);
+    let exchange = start_with(&record_dir, keys, &[], budgets);
     ledger.gate(1, None);
     ledger.grant(20 * TWO);
     ledger.taken();
@@ -169,7 +169,7 @@ fn what_direct_campaigns_leaves_out_is_counted_and_changes_no_record() {
     let filled = exchange.count(|metrics| metrics.filled.value());
     assert!((1..20).contains(&filled), "{filled}");
     exchange.join();
-    let lane = |lane| read(&desk.place().join(lane));
+    let lane = |lane| read(&record_dir.place().join(lane));
     let durable = lane("durable");
     let generations: Vec<_> = durable
         .iter()
@@ -196,9 +196,9 @@ fn funnel(exchange: &Running, slot: u32) -> FunnelWindow {
 
 #[test]
 fn a_campaign_s_funnel_tells_where_its_impressions_go() {
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let (mut ledger, budgets) = Ledger::of(direct(2));
-    let exchange = start(&desk, &[], budgets);
+    let exchange = start(&record_dir, &[], budgets);
     ledger.gate(1, None);
     ledger.grant(3 * TWO);
     ledger.taken();
@@ -254,9 +254,9 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
 
 #[test]
 fn requests_under_coppa_are_not_copied() {
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let (_ledger, budgets) = Ledger::of(direct(1));
-    let exchange = start(&desk, &[], budgets);
+    let exchange = start(&record_dir, &[], budgets);
     exchange.auction(&banner(r#","regs":{"coppa":1}"#));
     until("it was counted", || funnel(&exchange, 0).offered == 1);
     let probed = exchange.exchange().probe(CampaignIndex(0)).expect("it bids");

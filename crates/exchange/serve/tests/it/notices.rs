@@ -26,9 +26,9 @@ pub const MACROS: &str = "${AUCTION_ID}|${AUCTION_BID_ID}|${AUCTION_IMP_ID}|${AU
 pub const LOOPBACK: &str = "networks_allowed = [\"127.0.0.0/8\"]\n";
 
 /// Files that outlive an exchange: the log and the key.
-pub struct Desk(TempDir);
+pub struct RecordDir(TempDir);
 
-impl Desk {
+impl RecordDir {
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::fixtures::{Dsp, Host, ID, Running, Setup, banner, bid, bids};
-use crate::notices::{Desk, beacons, bid_at, dsp};
+use crate::notices::{RecordDir, beacons, bid_at, dsp};
 
 /// Responds in chunks, as hyper does with a body of unknown length.
 async fn bid_on(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
@@ -120,8 +120,8 @@ fn curl_calls_a_beacon() {
     }
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", serde_json::json!({}))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("", &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("", &[&winner]);
     let json = ["-H", "content-type: application/json"];
     let (status, body) = curl(&exchange, &json, banner("").as_bytes()).expect("curl runs");
     assert_eq!(status, "200", "{body}");

@@ -16,7 +16,7 @@ use units::{Nanos, Price, Rounding};
 
 use super::*;
 use crate::budgets::campaigns::{Campaigns, SeatAccount};
-use crate::budgets::shard::tests::{SLOT, Seat, rights_of, seats};
+use crate::budgets::shard::tests::{SLOT, ShardFixture, rights_of, shard_fixtures};
 
 /// Of another account.
 const OTHER: CampaignIndex = CampaignIndex(5);
@@ -92,18 +92,18 @@ fn accounts(of: &[(&str, CampaignIndex)]) -> Vec<SeatAccount> {
 type PlacedBids<'h> = (&'h [(usize, f64)], &'h [usize]);
 
 /// Reservations, and the judgement of answers of the DSPs in order.
-fn with_till(
-    desk: &Seat,
+fn with_reservations(
+    shard: &ShardFixture,
     (request, answers): (&Value, &[String]),
     accounts: &[(&str, CampaignIndex)],
     test: impl FnOnce(AuctionReservations<'_>, Judgement<'_>),
 ) {
-    with_direct(desk, (request, answers), (accounts, None), test);
+    with_direct(shard, (request, answers), (accounts, None), test);
 }
 
 /// Adds direct campaigns after the DSPs; in their catalogue 0 is `OTHER` and 1 is `SLOT`.
 fn with_direct(
-    desk: &Seat,
+    shard: &ShardFixture,
     (request, answers): (&Value, &[String]),
     (seats, direct): (&[(&str, CampaignIndex)], Option<PlacedBids<'_>>),
     test: impl FnOnce(AuctionReservations<'_>, Judgement<'_>),
@@ -126,7 +126,7 @@ fn with_direct(
         };
         let (body, bids) = (answer(0, bids), bids.iter().zip(of).map(bid).collect());
         DirectBids {
-            budget: &desk.budget,
+            budget: &shard.budget,
             ask: asked(4),
             answer: DirectAnswer { body, bids, left_out: 0 },
         }
@@ -140,8 +140,8 @@ fn with_direct(
     let joined = Campaigns { seats: accounts(seats), ..Campaigns::default() };
     let seats = joined.payers(&market);
     let reservations = AuctionReservations {
-        budget: Some(&desk.budget).filter(|_| !request.is_test()),
-        metrics: &desk.metrics.budget,
+        budget: Some(&shard.budget).filter(|_| !request.is_test()),
+        metrics: &shard.metrics.budget,
         payers: Payers { seats: &seats, campaigns: &campaigns },
         auction: &auction,
         direct: direct.as_ref(),
@@ -165,22 +165,22 @@ fn campaign(slot: CampaignIndex) -> DirectCampaign {
 }
 
 /// A shard whose accounts have this much, in cents CPM.
-fn desk(cents: u64, other_cents: u64) -> Seat {
-    let [mut desk] = seats(1, 64);
-    let told: [[ToShard; 2]; 2] =
+fn shard(cents: u64, other_cents: u64) -> ShardFixture {
+    let [mut shard] = shard_fixtures(1, 64);
+    let grants: [[ToShard; 2]; 2] =
         [rights_of(SLOT, cents * 10_000), rights_of(OTHER, other_cents * 10_000)];
-    desk.told(&told.concat());
-    desk
+    shard.receive(&grants.concat());
+    shard
 }
 
 /// Asserts the exact amount left.
 #[track_caller]
-fn check_free(desk: &Seat, slot: CampaignIndex, cents: u64) {
-    let reserve = |nanos| desk.budget.reserve(slot, Nanos::new(nanos), 60);
+fn check_free(shard: &ShardFixture, slot: CampaignIndex, cents: u64) {
+    let reserve = |nanos| shard.budget.reserve(slot, Nanos::new(nanos), 60);
     assert!(reserve(cents * 10_000 + 1).is_err(), "it has more");
     if cents > 0 {
         let all = reserve(cents * 10_000).expect("it has that");
-        desk.budget.release_token(&all);
+        shard.budget.release_token(&all);
     }
 }
 
@@ -192,7 +192,7 @@ fn held(reservations: &AuctionReservations<'_>) -> Vec<(usize, CampaignIndex)> {
 /// Its rival was refused, so it has less to beat, but pays the same.
 #[test]
 fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
-    let desk = desk(1500, 0);
+    let shard = shard(1500, 0);
     // The first is complete only after the refusals of the third and then the fourth. In between,
     // the second's bid is the one to beat.
     let answers = [
@@ -202,7 +202,7 @@ fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
         answer(0, &[(2, 8.0)]),
     ];
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
-    with_till(&desk, (&request(1, 3), &answers), &poor, |mut reservations, judgement| {
+    with_reservations(&shard, (&request(1, 3), &answers), &poor, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         assert_eq!(reservations.refusals().len(), 3);
         let won: Vec<_> = clearing.wins.iter().flatten().map(|win| win.entry).collect();
@@ -212,13 +212,13 @@ fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
         let sealed = reservations.sealed();
         assert!(reservations.hand_over(sealed, &[0, 1]).is_empty(), "beacons settle all");
     });
-    check_free(&desk, SLOT, 0);
+    check_free(&shard, SLOT, 0);
 }
 
 /// Its account covers only the dearest of its prices.
 #[test]
 fn a_bid_holds_one_price_at_a_time() {
-    let desk = desk(801, 0);
+    let shard = shard(801, 0);
     // As above. The first must beat 7.00 until that is refused while the first is out; then it wins
     // at the floor.
     let answers = [
@@ -228,22 +228,22 @@ fn a_bid_holds_one_price_at_a_time() {
         answer(0, &[(2, 8.0)]),
     ];
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
-    with_till(&desk, (&request(2, 3), &answers), &poor, |mut reservations, judgement| {
+    with_reservations(&shard, (&request(2, 3), &answers), &poor, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         assert_eq!(reservations.refusals().len(), 3, "{:?}", reservations.refusals());
         let won = clearing.wins.iter().flatten().map(|win| (win.entry, win.price.micros()));
         assert_eq!(won.collect::<Vec<_>>(), [(0, 1_000_000), (1, 1_000_000)]);
         reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(reservations.reservations.len(), 2);
-        check_free(&desk, SLOT, 601);
+        check_free(&shard, SLOT, 601);
     });
     // They were never returned.
-    check_free(&desk, SLOT, 801);
+    check_free(&shard, SLOT, 801);
 }
 
 #[test]
 fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
-    let desk = desk(800, 700);
+    let shard = shard(800, 700);
     // The first wins until the third's refusal brings back the second's pair; then it is offered.
     let answers = [
         answer(0, &[(0, 8.0)]),
@@ -252,111 +252,136 @@ fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
         answer(0, &[(0, 7.0)]),
     ];
     let accounts = [("d0", SLOT), ("d2", POOR), ("d3", OTHER)];
-    with_till(&desk, (&request(1, 2), &answers), &accounts, |mut reservations, judgement| {
-        let mut clearing = reservations.clear(&judgement);
-        assert_eq!(held(&reservations), [(0, SLOT)]);
-        let auction = reservations.auction;
-        offer_others(auction, &judgement, &mut clearing, |win| {
-            reservations.authorise(&judgement, win)
-        });
-        reservations.release_all_but_returned(&judgement, &clearing);
-        let offered: Vec<_> = clearing.also_returned.iter().map(|win| win.entry).collect();
-        assert_eq!(offered, [0, 4], "{:?}", reservations.refusals());
-        assert_eq!(held(&reservations), [(0, SLOT), (4, OTHER)]);
-        check_free(&desk, SLOT, 0);
-        let sealed = reservations.sealed();
-        let unbilled = reservations.hand_over(sealed, &[0]);
-        assert_eq!(unbilled.iter().map(|(bid, _)| *bid).collect::<Vec<_>>(), [4]);
-    });
-    check_free(&desk, SLOT, 0);
+    with_reservations(
+        &shard,
+        (&request(1, 2), &answers),
+        &accounts,
+        |mut reservations, judgement| {
+            let mut clearing = reservations.clear(&judgement);
+            assert_eq!(held(&reservations), [(0, SLOT)]);
+            let auction = reservations.auction;
+            offer_others(auction, &judgement, &mut clearing, |win| {
+                reservations.authorise(&judgement, win)
+            });
+            reservations.release_all_but_returned(&judgement, &clearing);
+            let offered: Vec<_> = clearing.also_returned.iter().map(|win| win.entry).collect();
+            assert_eq!(offered, [0, 4], "{:?}", reservations.refusals());
+            assert_eq!(held(&reservations), [(0, SLOT), (4, OTHER)]);
+            check_free(&shard, SLOT, 0);
+            let sealed = reservations.sealed();
+            let unbilled = reservations.hand_over(sealed, &[0]);
+            assert_eq!(unbilled.iter().map(|(bid, _)| *bid).collect::<Vec<_>>(), [4]);
+        },
+    );
+    check_free(&shard, SLOT, 0);
 }
 
 #[test]
 fn an_auction_that_clears_again_holds_for_its_last_winner_alone() {
-    let desk = desk(1000, 800);
+    let shard = shard(1000, 800);
     let answers = [answer(0, &[(0, 10.0)]), answer(0, &[(0, 8.0)])];
     let accounts = [("d0", SLOT), ("d1", OTHER)];
-    with_till(&desk, (&request(1, 1), &answers), &accounts, |mut reservations, mut judgement| {
-        reservations.clear(&judgement);
-        assert_eq!(held(&reservations), [(0, SLOT)]);
-        judgement.bar(0, Fate::NoMarkup);
-        let clearing = reservations.clear(&judgement);
-        reservations.release_all_but_returned(&judgement, &clearing);
-        assert_eq!(held(&reservations), [(1, OTHER)]);
-        check_free(&desk, SLOT, 1000);
-        let sealed = reservations.sealed();
-        assert!(reservations.hand_over(sealed, &[1]).is_empty());
-    });
-    check_free(&desk, OTHER, 0);
+    with_reservations(
+        &shard,
+        (&request(1, 1), &answers),
+        &accounts,
+        |mut reservations, mut judgement| {
+            reservations.clear(&judgement);
+            assert_eq!(held(&reservations), [(0, SLOT)]);
+            judgement.bar(0, Fate::NoMarkup);
+            let clearing = reservations.clear(&judgement);
+            reservations.release_all_but_returned(&judgement, &clearing);
+            assert_eq!(held(&reservations), [(1, OTHER)]);
+            check_free(&shard, SLOT, 1000);
+            let sealed = reservations.sealed();
+            assert!(reservations.hand_over(sealed, &[1]).is_empty());
+        },
+    );
+    check_free(&shard, OTHER, 0);
 }
 
 #[test]
 fn what_loses_after_all_is_given_back() {
-    let desk = desk(1000, 0);
+    let shard = shard(1000, 0);
     let answers = [answer(0, &[(0, 10.0)]), answer(0, &[(0, 8.0)])];
-    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut reservations, judgement| {
-        let mut clearing = reservations.clear(&judgement);
-        check_free(&desk, SLOT, 0);
-        clearing.wins[0] = None;
-        reservations.release_all_but_returned(&judgement, &clearing);
-        check_free(&desk, SLOT, 1000);
-    });
+    with_reservations(
+        &shard,
+        (&request(1, 1), &answers),
+        &[("d0", SLOT)],
+        |mut reservations, judgement| {
+            let mut clearing = reservations.clear(&judgement);
+            check_free(&shard, SLOT, 0);
+            clearing.wins[0] = None;
+            reservations.release_all_but_returned(&judgement, &clearing);
+            check_free(&shard, SLOT, 1000);
+        },
+    );
 }
 
 /// Also if the caller leaves while DSPs answer.
 #[test]
 fn a_direct_offer_that_is_dropped_leaves_its_room() {
-    let desk = desk(0, 0);
+    let shard = shard(0, 0);
     let direct: (&[_], &[_]) = (&[(0, 10.0)], &[0]);
     let accounts = ([].as_slice(), Some(direct));
-    with_direct(&desk, (&request(1, 1), &[]), accounts, |_, _| assert_eq!(desk.rooms(), 0));
-    assert_eq!(desk.rooms(), 1);
+    with_direct(&shard, (&request(1, 1), &[]), accounts, |_, _| assert_eq!(shard.rooms(), 0));
+    assert_eq!(shard.rooms(), 1);
 }
 
 #[test]
 fn a_campaign_of_direct_campaigns_pays_for_its_own_bid_behind_others() {
-    let desk = desk(1000, 900);
+    let shard = shard(1000, 900);
     let answers = [answer(0, &[(0, 2.0), (1, 2.0)]), answer(0, &[(1, 3.0)])];
     // Campaign 1 for the first impression, campaign 0 for the second.
     let direct: (&[_], &[_]) = (&[(0, 10.0), (1, 9.0)], &[1, 0]);
     let accounts = ([].as_slice(), Some(direct));
-    with_direct(&desk, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
+    with_direct(&shard, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(3, SLOT), (4, OTHER)]);
     });
     // Without DSPs.
-    with_direct(&desk, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
+    with_direct(&shard, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
         let clearing = reservations.clear(&judgement);
         reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(0, SLOT), (1, OTHER)]);
     });
-    check_free(&desk, SLOT, 1000);
-    check_free(&desk, OTHER, 900);
+    check_free(&shard, SLOT, 1000);
+    check_free(&shard, OTHER, 900);
 }
 
 #[test]
 #[should_panic(expected = "nothing is sold that an account pays for")]
 fn a_sale_that_nobody_pays_for_is_not_made() {
-    let desk = desk(1000, 0);
+    let shard = shard(1000, 0);
     let answers = [answer(0, &[(0, 10.0)])];
-    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut reservations, judgement| {
-        let clearing = reservations.clear(&judgement);
-        reservations.release_unless(|_| false);
-        reservations.release_all_but_returned(&judgement, &clearing);
-    });
+    with_reservations(
+        &shard,
+        (&request(1, 1), &answers),
+        &[("d0", SLOT)],
+        |mut reservations, judgement| {
+            let clearing = reservations.clear(&judgement);
+            reservations.release_unless(|_| false);
+            reservations.release_all_but_returned(&judgement, &clearing);
+        },
+    );
 }
 
 #[test]
 fn a_test_is_won_without_money() {
-    let desk = desk(0, 0);
+    let shard = shard(0, 0);
     let answers = [answer(0, &[(0, 10.0)])];
     let mut request = request(1, 1);
     request["test"] = json!(1);
-    with_till(&desk, (&request, &answers), &[("d0", POOR)], |mut reservations, judgement| {
-        let clearing = reservations.clear(&judgement);
-        assert!(clearing.wins[0].is_some());
-        reservations.release_all_but_returned(&judgement, &clearing);
-        assert!(reservations.sealed().is_empty());
-    });
+    with_reservations(
+        &shard,
+        (&request, &answers),
+        &[("d0", POOR)],
+        |mut reservations, judgement| {
+            let clearing = reservations.clear(&judgement);
+            assert!(clearing.wins[0].is_some());
+            reservations.release_all_but_returned(&judgement, &clearing);
+            assert!(reservations.sealed().is_empty());
+        },
+    );
 }

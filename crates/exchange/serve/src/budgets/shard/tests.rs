@@ -16,7 +16,7 @@ use crate::notices::{NoBudgets, Settlements as _};
 pub(crate) const SLOT: CampaignIndex = CampaignIndex(2);
 
 /// One shard: its budget, its ends of the rings, and its metrics.
-pub(crate) struct Seat {
+pub(crate) struct ShardFixture {
     pub(crate) budget: ShardBudget,
     to_shard: rtrb::Producer<ToShard>,
     from_shard: rtrb::Consumer<FromShard>,
@@ -29,9 +29,9 @@ pub(crate) struct Seat {
     ledger_unix_ms: Arc<AtomicU64>,
 }
 
-impl Seat {
+impl ShardFixture {
     /// Passes messages of the ledger.
-    pub(crate) fn told(&mut self, messages: &[ToShard]) {
+    pub(crate) fn receive(&mut self, messages: &[ToShard]) {
         for message in messages {
             self.to_shard.push(*message).expect("there is room");
         }
@@ -40,7 +40,7 @@ impl Seat {
     }
 
     /// Runs queued commands, then returns messages to the ledger.
-    pub(crate) fn tells(&mut self) -> Vec<FromShard> {
+    pub(crate) fn sent(&mut self) -> Vec<FromShard> {
         self.run_commands();
         self.budget.turn(&self.metrics);
         std::iter::from_fn(|| self.from_shard.pop().ok()).collect()
@@ -63,7 +63,7 @@ impl Seat {
     }
 
     pub(crate) fn report(&mut self) -> SpendReport {
-        let told = self.tells();
+        let told = self.sent();
         let mut reports = told.iter().rev().filter_map(|message| match message {
             FromShard::Report(report) => Some(*report),
             _ => None,
@@ -90,7 +90,7 @@ pub(crate) fn rights_of(slot: CampaignIndex, nanos: u64) -> [ToShard; 2] {
 }
 
 /// The shards of a process, with rings of `room` messages.
-pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
+pub(crate) fn shard_fixtures<const N: usize>(epoch: u32, room: usize) -> [ShardFixture; N] {
     let is_halted = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&is_halted);
     let ledger_unix_ms = Arc::new(AtomicU64::new(0));
@@ -132,7 +132,7 @@ pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
         let metrics = ExchangeMetrics::default();
         let is_halted = Arc::clone(&is_halted);
         let ledger_unix_ms = Arc::clone(&ledger_unix_ms);
-        Seat {
+        ShardFixture {
             budget,
             to_shard,
             from_shard,
@@ -150,14 +150,14 @@ pub(crate) fn sealed(budget: &ShardBudget, token: &ReservationToken) -> Reservat
     Reservation { token: budget.seal(token), currency: Currency::USD }
 }
 
-fn reserve(desk: &Seat, nanos: u64) -> Result<ReservationToken, SpendRefusal> {
-    desk.budget.reserve(SLOT, Nanos::new(nanos), 60)
+fn reserve(shard: &ShardFixture, nanos: u64) -> Result<ReservationToken, SpendRefusal> {
+    shard.budget.reserve(SLOT, Nanos::new(nanos), 60)
 }
 
 #[test]
 fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
-    let [mut one, mut other] = seats(1, 64);
-    one.told(&rights(100));
+    let [mut one, mut other] = shard_fixtures(1, 64);
+    one.receive(&rights(100));
     let [won, lost, open] = [30, 20, 10].map(|nanos| reserve(&one, nanos).expect("it has that"));
     let spent = sealed(&other.budget, &won);
     other.settle(&spent);
@@ -165,7 +165,7 @@ fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
     // The first shard has settled it already.
     let spent = sealed(&other.budget, &won);
     other.settle(&spent);
-    assert!(other.tells().is_empty(), "it has no part in it");
+    assert!(other.sent().is_empty(), "it has no part in it");
     let report = one.report();
     assert_eq!((report.settled.get(), report.won_count, report.reserved_count), (30, 1, 3));
     assert_eq!(reserve(&one, 61), Err(SpendRefusal::LedgerUnavailable), "60 are free");
@@ -178,72 +178,72 @@ fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
 /// The wall clock was set back by an hour while the process was down.
 #[test]
 fn who_is_behind_the_ledger_goes_by_its_time() {
-    let [mut seat] = seats(1, 64);
+    let [mut shard] = shard_fixtures(1, 64);
     let [gate, ToShard::Grant(grant)] = rights(100) else { panic!("a gate and a grant") };
     let period = Period(quarter() + 4);
-    seat.told(&[gate, ToShard::Grant(BudgetGrant { period, ..grant })]);
-    assert_eq!(reserve(&seat, 10), Err(SpendRefusal::LedgerUnavailable), "it has not begun");
+    shard.receive(&[gate, ToShard::Grant(BudgetGrant { period, ..grant })]);
+    assert_eq!(reserve(&shard, 10), Err(SpendRefusal::LedgerUnavailable), "it has not begun");
     let begins = u64::from(period.0) * QUARTER_MS;
-    seat.ledger_unix_ms.store(begins, Ordering::Relaxed);
-    assert_eq!(reserve(&seat, 10).map(|token| token.period()), Ok(period));
+    shard.ledger_unix_ms.store(begins, Ordering::Relaxed);
+    assert_eq!(reserve(&shard, 10).map(|token| token.period()), Ok(period));
 }
 
 #[test]
 fn what_another_start_or_node_reserved_moves_nothing_here() {
-    let [mut before] = seats(1, 64);
-    before.told(&rights(100));
+    let [mut before] = shard_fixtures(1, 64);
+    before.receive(&rights(100));
     let token = reserve(&before, 10).expect("it has that");
-    let [mut after, _] = seats(2, 64);
-    after.told(&rights(100));
+    let [mut after, _] = shard_fixtures(2, 64);
+    after.receive(&rights(100));
     let spent = sealed(&before.budget, &token);
     after.settle(&spent);
-    assert!(after.tells().is_empty());
+    assert!(after.sent().is_empty());
     let key = TokenKey::new([9; 16]);
     after.settle(&Reservation { token: key.seal(&token), currency: Currency::USD });
-    assert!(after.tells().is_empty(), "sealed with a key that is not ours");
+    assert!(after.sent().is_empty(), "sealed with a key that is not ours");
 }
 
 #[test]
 fn nothing_is_reserved_while_nothing_becomes_durable_or_the_books_do_not_add_up() {
-    let [mut desk] = seats(1, 64);
-    desk.told(&rights(100));
-    assert!(reserve(&desk, 1).is_ok());
-    desk.is_durable.store(false, Ordering::Relaxed);
-    desk.told(&[]);
-    assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
-    desk.is_durable.store(true, Ordering::Relaxed);
-    desk.told(&[]);
-    assert!(reserve(&desk, 1).is_ok());
-    desk.is_halted.store(true, Ordering::Relaxed);
-    assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
+    let [mut shard] = shard_fixtures(1, 64);
+    shard.receive(&rights(100));
+    assert!(reserve(&shard, 1).is_ok());
+    shard.is_durable.store(false, Ordering::Relaxed);
+    shard.receive(&[]);
+    assert_eq!(reserve(&shard, 1), Err(SpendRefusal::LedgerUnavailable));
+    shard.is_durable.store(true, Ordering::Relaxed);
+    shard.receive(&[]);
+    assert!(reserve(&shard, 1).is_ok());
+    shard.is_halted.store(true, Ordering::Relaxed);
+    assert_eq!(reserve(&shard, 1), Err(SpendRefusal::LedgerUnavailable));
 }
 
 #[test]
 fn what_costs_nothing_needs_rights_and_asks_for_them() {
-    let [mut desk] = seats(1, 64);
-    desk.told(&rights(100)[..1]);
-    assert_eq!(reserve(&desk, 0), Err(SpendRefusal::LedgerUnavailable));
+    let [mut shard] = shard_fixtures(1, 64);
+    shard.receive(&rights(100)[..1]);
+    assert_eq!(reserve(&shard, 0), Err(SpendRefusal::LedgerUnavailable));
     let want = RefillRequest { slot: SLOT, amount: Nanos::new(1), refused: Nanos::new(1) };
-    assert_eq!(desk.tells(), [FromShard::Refill(want)]);
-    desk.told(&rights(1)[1..]);
-    assert!(reserve(&desk, 0).is_ok());
+    assert_eq!(shard.sent(), [FromShard::Refill(want)]);
+    shard.receive(&rights(1)[1..]);
+    assert!(reserve(&shard, 0).is_ok());
 }
 
 #[test]
 fn reservations_last_as_long_as_they_may_be_billed() {
-    let [mut desk] = seats(1, 64);
-    desk.told(&rights(100));
+    let [mut shard] = shard_fixtures(1, 64);
+    shard.receive(&rights(100));
     for (billable_s, class) in [(0, 0), (10, 0), (11, 1), (100, 1), (86_400, 1)] {
-        let token = desk.budget.reserve(SLOT, Nanos::new(1), billable_s).expect("it has that");
+        let token = shard.budget.reserve(SLOT, Nanos::new(1), billable_s).expect("it has that");
         assert_eq!(token.ttl(), TtlClass(class), "{billable_s} s");
     }
 }
 
 #[test]
 fn what_finds_no_room_in_the_ring_is_told_later() {
-    let [mut desk] = seats(1, 2);
-    desk.told(&rights(100));
-    let mut deciding = AuctionPacing::new(&desk.budget, "auction", false);
+    let [mut shard] = shard_fixtures(1, 2);
+    shard.receive(&rights(100));
+    let mut deciding = AuctionPacing::new(&shard.budget, "auction", false);
     for slot in [0, 1, 2, 3] {
         let value = Cpm::new(5).expect("a price");
         let want = if CampaignIndex(slot) == SLOT { Ok(value) } else { Err(SpendRefusal::Unknown) };
@@ -252,12 +252,12 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
             want
         );
     }
-    let token = reserve(&desk, 7).expect("it has that");
-    let spent = sealed(&desk.budget, &token);
-    desk.settle(&spent);
+    let token = reserve(&shard, 7).expect("it has that");
+    let spent = sealed(&shard.budget, &token);
+    shard.settle(&spent);
     let mut told = Vec::new();
     loop {
-        let some = desk.tells();
+        let some = shard.sent();
         assert!(some.len() <= 2, "{some:?}");
         if some.is_empty() {
             break;
@@ -274,28 +274,28 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
 
 #[test]
 fn a_campaign_bids_by_its_pace() {
-    let [mut desk] = seats(1, 64);
+    let [mut shard] = shard_fixtures(1, 64);
     let value = Cpm::new(1_000_000).expect("a price");
-    desk.told(&rights(1_000_000));
+    shard.receive(&rights(1_000_000));
     let (own, fixed) = (CampaignPrice::Value(value), CampaignPrice::Fixed(value));
-    let decide = |desk: &Seat, price| decided(desk, false, &[(price, "1")])[0];
-    assert_eq!(decide(&desk, own), Ok(value), "at its value, before its strategy says otherwise");
-    desk.told(&[ToShard::Pace(SLOT, BidPace::NONE)]);
-    assert_eq!(decide(&desk, own), Err(SpendRefusal::Throttled));
-    assert_eq!(decide(&desk, fixed), Err(SpendRefusal::Throttled));
-    desk.told(&[ToShard::Pace(SLOT, BidPace::FULL)]);
-    assert_eq!(decide(&desk, fixed), Ok(value));
+    let decide = |shard: &ShardFixture, price| decided(shard, false, &[(price, "1")])[0];
+    assert_eq!(decide(&shard, own), Ok(value), "at its value, before its strategy says otherwise");
+    shard.receive(&[ToShard::Pace(SLOT, BidPace::NONE)]);
+    assert_eq!(decide(&shard, own), Err(SpendRefusal::Throttled));
+    assert_eq!(decide(&shard, fixed), Err(SpendRefusal::Throttled));
+    shard.receive(&[ToShard::Pace(SLOT, BidPace::FULL)]);
+    assert_eq!(decide(&shard, fixed), Ok(value));
     let seen = FromShard::Seen(SLOT, RequestCounts { requests: 4, bids: 2 });
-    assert!(desk.tells().contains(&seen), "a request is seen whether or not it is bid for");
+    assert!(shard.sent().contains(&seen), "a request is seen whether or not it is bid for");
 }
 
 /// Decisions of one auction; each price has its impression's multiplier.
 fn decided(
-    desk: &Seat,
+    shard: &ShardFixture,
     is_test: bool,
     prices: &[(CampaignPrice, &str)],
 ) -> Vec<Result<Cpm, SpendRefusal>> {
-    let mut deciding = AuctionPacing::new(&desk.budget, "auction", is_test);
+    let mut deciding = AuctionPacing::new(&shard.budget, "auction", is_test);
     let decide = |(price, shown): &(CampaignPrice, &str)| {
         let shown = Multiplier::parse(shown).expect("a multiplier");
         deciding.decide(SLOT, *price, shown)
@@ -306,45 +306,48 @@ fn decided(
 /// Otherwise it would win what it cannot pay for, in place of others.
 #[test]
 fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
-    let [mut desk] = seats(1, 64);
+    let [mut shard] = shard_fixtures(1, 64);
     let value = Cpm::new(100).expect("a price");
     let (of, none) = (CampaignPrice::Value(value), Err(SpendRefusal::LedgerUnavailable));
-    desk.told(&rights(249));
-    assert_eq!(decided(&desk, false, &[(of, "2.5")]), [none]);
-    assert_eq!(decided(&desk, false, &[(of, "1"); 3]), [Ok(value), Ok(value), none]);
+    shard.receive(&rights(249));
+    assert_eq!(decided(&shard, false, &[(of, "2.5")]), [none]);
+    assert_eq!(decided(&shard, false, &[(of, "1"); 3]), [Ok(value), Ok(value), none]);
     // Each auction starts anew, and a cheaper bid may still fit.
     let three = [(of, "1.5"), (of, "1"), (of, "0.9")];
-    assert_eq!(decided(&desk, false, &three), [Ok(value), none, Ok(value)]);
-    desk.told(&rights(250));
-    assert_eq!(decided(&desk, false, &[(of, "2.5")]), [Ok(value)]);
+    assert_eq!(decided(&shard, false, &three), [Ok(value), none, Ok(value)]);
+    shard.receive(&rights(250));
+    assert_eq!(decided(&shard, false, &[(of, "2.5")]), [Ok(value)]);
     // Exceeds any amount.
     let most = (CampaignPrice::Fixed(Cpm::MAX), "1000000");
-    assert_eq!(decided(&desk, false, &[most]), [Err(SpendRefusal::Unknown)]);
+    assert_eq!(decided(&shard, false, &[most]), [Err(SpendRefusal::Unknown)]);
 }
 
 /// A remainder below the price has no other use.
 #[test]
 fn the_last_of_a_budget_is_bid() {
-    let [mut desk] = seats(1, 64);
+    let [mut shard] = shard_fixtures(1, 64);
     let value = |micros| CampaignPrice::Value(Cpm::new(micros).expect("a price"));
     let last = |micros| Ok(Cpm::new(micros).expect("a price"));
-    desk.told(&rights(249));
-    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(SpendRefusal::LedgerUnavailable)]);
+    shard.receive(&rights(249));
+    assert_eq!(
+        decided(&shard, false, &[(value(250), "1")]),
+        [Err(SpendRefusal::LedgerUnavailable)]
+    );
     for closed in
         [SpendRefusal::BudgetExhausted, SpendRefusal::DayExhausted, SpendRefusal::HourExhausted]
     {
         let version = 10 + closed as u64;
         let gate = SpendingGate { slot: SLOT, version, closed: Some(closed), is_recalled: false };
-        desk.told(&[ToShard::Gate(gate)]);
-        assert_eq!(decided(&desk, false, &[(value(250), "1")]), [last(249)]);
-        assert_eq!(decided(&desk, false, &[(value(249), "1")]), [last(249)]);
-        assert_eq!(decided(&desk, false, &[(value(250), "2.5")]), [last(99)]);
+        shard.receive(&[ToShard::Gate(gate)]);
+        assert_eq!(decided(&shard, false, &[(value(250), "1")]), [last(249)]);
+        assert_eq!(decided(&shard, false, &[(value(249), "1")]), [last(249)]);
+        assert_eq!(decided(&shard, false, &[(value(250), "2.5")]), [last(99)]);
         // A fixed price is never lowered.
         let fixed = CampaignPrice::Fixed(Cpm::new(250).expect("a price"));
-        assert_eq!(decided(&desk, false, &[(fixed, "1")]), [Err(closed)]);
+        assert_eq!(decided(&shard, false, &[(fixed, "1")]), [Err(closed)]);
         // A bid for one impression leaves less for the next.
         let three = [(value(200), "1"), (value(200), "1"), (value(200), "1")];
-        assert_eq!(decided(&desk, false, &three), [last(200), last(49), Err(closed)]);
+        assert_eq!(decided(&shard, false, &three), [last(200), last(49), Err(closed)]);
     }
     let gate = SpendingGate {
         slot: SLOT,
@@ -352,88 +355,89 @@ fn the_last_of_a_budget_is_bid() {
         closed: Some(SpendRefusal::Paused),
         is_recalled: false,
     };
-    desk.told(&[ToShard::Gate(gate)]);
-    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(SpendRefusal::Paused)]);
+    shard.receive(&[ToShard::Gate(gate)]);
+    assert_eq!(decided(&shard, false, &[(value(250), "1")]), [Err(SpendRefusal::Paused)]);
 }
 
 #[test]
 fn a_test_moves_no_pace() {
-    let [mut desk] = seats(1, 64);
+    let [mut shard] = shard_fixtures(1, 64);
     let value = Cpm::new(100).expect("a price");
-    desk.told(&rights(100));
-    desk.tells();
-    assert_eq!(decided(&desk, true, &[(CampaignPrice::Value(value), "1")]), [Ok(value)]);
+    shard.receive(&rights(100));
+    shard.sent();
+    assert_eq!(decided(&shard, true, &[(CampaignPrice::Value(value), "1")]), [Ok(value)]);
     let is_seen = |message: &FromShard| matches!(message, FromShard::Seen(..));
-    assert!(!desk.tells().iter().any(is_seen));
-    assert_eq!(decided(&desk, false, &[(CampaignPrice::Value(value), "1")]), [Ok(value)]);
-    assert!(desk.tells().contains(&FromShard::Seen(SLOT, RequestCounts { requests: 1, bids: 1 })));
+    assert!(!shard.sent().iter().any(is_seen));
+    assert_eq!(decided(&shard, false, &[(CampaignPrice::Value(value), "1")]), [Ok(value)]);
+    assert!(shard.sent().contains(&FromShard::Seen(SLOT, RequestCounts { requests: 1, bids: 1 })));
 }
 
 #[test]
 fn room_of_an_extravagant_answer_is_not_kept() {
-    let [desk] = seats(1, 64);
+    let [shard] = shard_fixtures(1, 64);
     let answer =
         |bytes| DirectAnswer { body: String::with_capacity(bytes), ..DirectAnswer::default() };
-    desk.budget.keep_answer(answer(ANSWER_BYTES_MAX + 1));
-    assert_eq!(desk.rooms(), 0);
+    shard.budget.keep_answer(answer(ANSWER_BYTES_MAX + 1));
+    assert_eq!(shard.rooms(), 0);
     for _ in 0..=ANSWERS_MAX {
-        desk.budget.keep_answer(answer(ANSWER_BYTES_MAX));
+        shard.budget.keep_answer(answer(ANSWER_BYTES_MAX));
     }
-    assert_eq!(desk.rooms(), ANSWERS_MAX);
+    assert_eq!(shard.rooms(), ANSWERS_MAX);
 }
 
 #[test]
 fn a_campaign_without_money_bids_nothing_and_asks_for_some() {
-    let [mut desk] = seats(1, 64);
+    let [mut shard] = shard_fixtures(1, 64);
     let value = Cpm::new(100).expect("a price");
-    let decide = |desk: &Seat| decided(desk, false, &[(CampaignPrice::Value(value), "1")])[0];
-    assert_eq!(decide(&desk), Err(SpendRefusal::Unknown));
-    desk.told(&rights(99));
-    assert_eq!(decide(&desk), Err(SpendRefusal::LedgerUnavailable));
+    let decide =
+        |shard: &ShardFixture| decided(shard, false, &[(CampaignPrice::Value(value), "1")])[0];
+    assert_eq!(decide(&shard), Err(SpendRefusal::Unknown));
+    shard.receive(&rights(99));
+    assert_eq!(decide(&shard), Err(SpendRefusal::LedgerUnavailable));
     let want = RefillRequest { slot: SLOT, amount: Nanos::new(100), refused: Nanos::new(100) };
-    assert!(desk.tells().contains(&FromShard::Refill(want)));
-    desk.told(&rights(100));
-    assert_eq!(decide(&desk), Ok(value));
+    assert!(shard.sent().contains(&FromShard::Refill(want)));
+    shard.receive(&rights(100));
+    assert_eq!(decide(&shard), Ok(value));
 }
 
 #[test]
 fn what_happened_is_counted_once() {
-    let [mut desk] = seats(1, 64);
-    desk.told(&rights(100));
-    let tokens = [1, 2, 3].map(|nanos| reserve(&desk, nanos).expect("it has that"));
-    let spent = sealed(&desk.budget, &tokens[0]);
-    desk.settle(&spent);
-    desk.budget.release_token(&tokens[1]);
-    let spent = sealed(&desk.budget, &tokens[0]);
-    desk.settle(&spent);
+    let [mut shard] = shard_fixtures(1, 64);
+    shard.receive(&rights(100));
+    let tokens = [1, 2, 3].map(|nanos| reserve(&shard, nanos).expect("it has that"));
+    let spent = sealed(&shard.budget, &tokens[0]);
+    shard.settle(&spent);
+    shard.budget.release_token(&tokens[1]);
+    let spent = sealed(&shard.budget, &tokens[0]);
+    shard.settle(&spent);
     for _ in 0..2 {
-        desk.told(&[]);
-        let counted = |label| desk.metrics.budget.outcome(label);
+        shard.receive(&[]);
+        let counted = |label| shard.metrics.budget.outcome(label);
         assert_eq!(["reserved", "won", "released"].map(counted), [3, 1, 1]);
-        assert_eq!(desk.metrics.budget.rejection(TokenRejection::AlreadyWon), 1);
+        assert_eq!(shard.metrics.budget.rejection(TokenRejection::AlreadyWon), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
     // Room for one message at a time.
-    let [mut desk] = seats(1, 2);
-    desk.told(&rights(100));
-    let token = reserve(&desk, 30).expect("there is money");
-    drop(desk.tells());
+    let [mut shard] = shard_fixtures(1, 2);
+    shard.receive(&rights(100));
+    let token = reserve(&shard, 30).expect("there is money");
+    drop(shard.sent());
     // The close takes pending messages before it reports.
     for message in rights(150) {
-        desk.to_shard.push(message).expect("there is room");
+        shard.to_shard.push(message).expect("there is room");
     }
     let mut told = Vec::new();
     let mut is_over = false;
     while !is_over {
         tokio::select! {
             biased;
-            () = desk.budget.close() => is_over = true,
+            () = shard.budget.close() => is_over = true,
             () = tokio::time::sleep(TURN) => (),
         }
-        told.extend(std::iter::from_fn(|| desk.from_shard.pop().ok()));
+        told.extend(std::iter::from_fn(|| shard.from_shard.pop().ok()));
     }
     let last = told.split_off(told.len() - 2);
     let receipt = Receipt { slot: SLOT, period: token.period(), granted: Nanos::new(150) };
@@ -444,19 +448,19 @@ async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
     });
     assert_eq!(returned.max(), Some(120), "all but the reservation: {told:?}");
     // Later grants are not taken, and nothing is reserved.
-    desk.told(&rights(200));
-    assert_eq!(reserve(&desk, 1), Err(SpendRefusal::LedgerUnavailable));
+    shard.receive(&rights(200));
+    assert_eq!(reserve(&shard, 1), Err(SpendRefusal::LedgerUnavailable));
     assert_eq!(
-        desk.budget.ledger_end.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
+        shard.budget.ledger_end.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
         Some(150)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_takes_nothing_does_not_keep_a_shard_from_its_end() {
-    let [mut desk] = seats(1, 2);
-    desk.told(&rights(100));
-    reserve(&desk, 30).expect("there is money");
-    desk.budget.close().await;
-    assert!(!desk.from_shard.is_empty(), "it is full");
+    let [mut shard] = shard_fixtures(1, 2);
+    shard.receive(&rights(100));
+    reserve(&shard, 30).expect("there is money");
+    shard.budget.close().await;
+    assert!(!shard.from_shard.is_empty(), "it is full");
 }

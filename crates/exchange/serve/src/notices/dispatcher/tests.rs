@@ -46,7 +46,7 @@ impl Bench {
         log.read(settlements.applied_seq(), |sequence, record| {
             replay.record(sequence, record).expect("a record of ours");
         });
-        let desk = NoticeLoop {
+        let notices = NoticeLoop {
             delivery: replay.finish(clock.now()),
             call: move |call| drop(made.send(call)),
             journal,
@@ -60,7 +60,7 @@ impl Bench {
             monitor: NoticeMonitor::default(),
         };
         let given = NoticeInbox { commands: orders_given, fetches: fetches_given };
-        tokio::task::spawn_local(desk.run(given, happened));
+        tokio::task::spawn_local(notices.run(given, happened));
         Self { counter: NoticeSender { commands: orders, fetches }, calls, log: Some(log) }
     }
 

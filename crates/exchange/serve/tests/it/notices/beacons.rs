@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
-use super::{Desk, beacons, bid_at, dsp};
+use super::{RecordDir, beacons, bid_at, dsp};
 use crate::fixtures::{Caller, Dsp, Host, Reply, Running, banner, until};
 
 /// An exchange, and a DSP with notices that always wins.
@@ -13,16 +13,16 @@ struct One {
     exchange: Running,
     host: Host,
     _dsp: Dsp,
-    _desk: Desk,
+    _record_dir: RecordDir,
 }
 
 impl One {
     fn start(keys: &str) -> Self {
         let host = Host::start();
         let dsp = dsp(&[bid_at(&host, "a", json!({}))]);
-        let desk = Desk::new();
-        let exchange = desk.start_with(keys, &[&dsp]);
-        Self { exchange, host, _dsp: dsp, _desk: desk }
+        let record_dir = RecordDir::new();
+        let exchange = record_dir.start_with(keys, &[&dsp]);
+        Self { exchange, host, _dsp: dsp, _record_dir: record_dir }
     }
 
     fn beacon(&self) -> String {
@@ -152,8 +152,8 @@ fn keys_are_renewed_without_losing_a_beacon() {
     let digits = |digit: &str| digit.repeat(64);
     let host = Host::start();
     let dsp = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
-    let start = |keys: String| desk.start_with(&keys, &[&dsp]);
+    let record_dir = RecordDir::new();
+    let start = |keys: String| record_dir.start_with(&keys, &[&dsp]);
     let first = start(format!("key = \"{}\"", digits("1")));
     let reply = first.auction(&banner(""));
     let beacon = beacons(&first, &reply.body).pop().expect("a beacon");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{Desk, LOOPBACK, beacons, bid_at, dsp};
+use super::{LOOPBACK, RecordDir, beacons, bid_at, dsp};
 use crate::fixtures::{Dsp, Host, Reaction, Running, Setup, banner, listener, until};
 
 #[test]
@@ -12,8 +12,8 @@ fn what_is_owed_is_billed_after_a_restart_and_once() {
     let host = Host::start();
     host.react("/a/bill", Reaction::Status(500));
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
-    let first = desk.start_with("", &[&winner]);
+    let record_dir = RecordDir::new();
+    let first = record_dir.start_with("", &[&winner]);
     let reply = first.auction(&banner(""));
     let beacon = beacons(&first, &reply.body).pop().expect("a beacon");
     assert_eq!(first.caller().get(&beacon, "").status, 200, "acknowledged: it is on the disk");
@@ -22,7 +22,7 @@ fn what_is_owed_is_billed_after_a_restart_and_once() {
     drop(first);
     host.react("/a/bill", Reaction::Status(204));
     let failed = host.calls("/a/bill");
-    let second = desk.start_with("", &[&winner]);
+    let second = record_dir.start_with("", &[&winner]);
     until("it is delivered", || second.notices().counters.billing_delivered == 1);
     let calls = host.calls("/a/bill");
     assert_eq!((failed.len(), calls.len()), (1, 2));
@@ -31,7 +31,7 @@ fn what_is_owed_is_billed_after_a_restart_and_once() {
     assert_eq!(second.caller().get(&beacon, "").status, 200);
     until("the repeat is known", || second.notices().counters.beacons_duplicate == 1);
     drop(second);
-    let third = desk.start_with("", &[&winner]);
+    let third = record_dir.start_with("", &[&winner]);
     assert_eq!(third.caller().get(&beacon, "").status, 200);
     until("the repeat is known", || third.notices().counters.beacons_duplicate == 1);
     let counters = third.notices().counters;
@@ -44,9 +44,9 @@ fn what_is_owed_is_billed_after_a_restart_and_once() {
 fn what_was_never_tried_is_billed_after_a_restart() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let address = host.address;
-    let first = desk.start_with("timeout = \"50ms\"", &[&winner]);
+    let first = record_dir.start_with("timeout = \"50ms\"", &[&winner]);
     let reply = first.auction(&banner(""));
     until("the win is told", || first.notices().counters.best_effort_delivered == 1);
     drop(host);
@@ -54,7 +54,7 @@ fn what_was_never_tried_is_billed_after_a_restart() {
     assert_eq!(first.caller().get(&beacon, "").status, 200);
     drop(first);
     let host = Host::on(std::net::TcpListener::bind(address).expect("its port is free again"));
-    let second = desk.start_with("", &[&winner]);
+    let second = record_dir.start_with("", &[&winner]);
     drop(host.call("/a/bill"));
     until("it is delivered", || second.notices().counters.billing_delivered == 1);
 }
@@ -62,16 +62,16 @@ fn what_was_never_tried_is_billed_after_a_restart() {
 #[test]
 fn two_exchanges_do_not_share_a_log() {
     let winner = dsp(&[]);
-    let desk = Desk::new();
-    let first = desk.start_with("", &[&winner]);
+    let record_dir = RecordDir::new();
+    let first = record_dir.start_with("", &[&winner]);
     let listener = listener();
-    let rest = desk.table(listener.local_addr().expect("an address"), "");
+    let rest = record_dir.table(listener.local_addr().expect("an address"), "");
     let second = Running::try_on(listener, &Setup { rest: &rest, ..Setup::default() });
     let error = second.expect_err("the log is in use").to_string();
-    let directory = desk.0.path().display().to_string();
+    let directory = record_dir.0.path().display().to_string();
     assert!(error.contains("record.directory") && error.contains(&directory), "{error}");
     drop(first);
-    drop(desk.start_with("", &[&winner]));
+    drop(record_dir.start_with("", &[&winner]));
 }
 
 #[test]
@@ -83,8 +83,9 @@ fn a_host_that_hangs_or_fails_holds_up_nobody_else() {
         }
         let winner = dsp(&[bid_at(&bad, "a", json!({ "price": 2 }))]);
         let loser = dsp(&[bid_at(&good, "b", json!({}))]);
-        let desk = Desk::new();
-        let exchange = desk.start_with("timeout = \"500ms\"\nretries = 0", &[&winner, &loser]);
+        let record_dir = RecordDir::new();
+        let exchange =
+            record_dir.start_with("timeout = \"500ms\"\nretries = 0", &[&winner, &loser]);
         for auction in 1..=30 {
             let reply = exchange.auction(&banner(""));
             let beacon = &beacons(&exchange, &reply.body)[0];

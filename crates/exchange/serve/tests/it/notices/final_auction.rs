@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Desk, beacons, bid_at, dsp, only_bid, query};
+use super::{RecordDir, beacons, bid_at, dsp, only_bid, query};
 use crate::fixtures::{Caller, Host, banner, posted, until};
 
 #[test]
@@ -14,8 +14,8 @@ fn everyone_is_told_what_became_of_the_bid() {
     let low = bid_at(&host, "c", json!({ "price": 0.5 }));
     let lost = bid_at(&host, "d", json!({ "price": 20, "impid": "9" }));
     let others = dsp(&[low, lost]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("", &[&winner, &second, &others]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("", &[&winner, &second, &others]);
     let request = banner(r#","at":2"#).replace(r#""id":"1""#, r#""id":"1","bidfloor":1"#);
     let reply = exchange.auction(&request);
     let id = winner.request(0).id();
@@ -48,8 +48,8 @@ fn everyone_is_told_what_became_of_the_bid() {
 fn the_win_notice_follows_the_answer() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("", &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("", &[&winner]);
     for _ in 0..20 {
         let seen = host.calls("/a/win").len();
         let mut caller = exchange.caller();
@@ -66,8 +66,8 @@ fn the_win_notice_follows_the_answer() {
 fn a_beacon_bills_once() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("", &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("", &[&winner]);
     let reply = exchange.auction(&banner(""));
     drop(host.call("/a/win"));
     assert!(host.calls("/a/bill").is_empty(), "nobody has called yet");
@@ -107,8 +107,8 @@ fn the_device_is_forwarded() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
     let call = |keys: &str, hops: &str| {
-        let desk = Desk::new();
-        let exchange = desk.start_with(keys, &[&winner]);
+        let record_dir = RecordDir::new();
+        let exchange = record_dir.start_with(keys, &[&winner]);
         let reply = exchange.auction(&banner(""));
         let beacon = &beacons(&exchange, &reply.body)[0];
         let seen = host.calls("/a/bill").len();
@@ -149,8 +149,8 @@ fn every_format_has_its_beacon() {
         let change =
             json!({ "adm": adm, "mtype": mtype, "dur": 15, "w": side(300), "h": side(250) });
         let winner = dsp(&[bid_at(&host, "a", change)]);
-        let desk = Desk::new();
-        let exchange = desk.start_with("", &[&winner]);
+        let record_dir = RecordDir::new();
+        let exchange = record_dir.start_with("", &[&winner]);
         let request = banner("").replace(banner_offer, offer);
         let reply = exchange.auction(&request);
         assert_eq!(reply.status, 200, "{offer} {}", winner.request(0).body);
@@ -173,8 +173,8 @@ fn every_format_has_its_beacon() {
 fn a_secure_impression_is_billed_without_a_beacon() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("", &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("", &[&winner]);
     let reply = exchange.auction(&banner("").replace(r#""id":"1""#, r#""id":"1","secure":1"#));
     assert_eq!(reply.status, 200);
     assert!(beacons(&exchange, &reply.body).is_empty(), "{}", reply.body);
@@ -189,8 +189,8 @@ fn a_test_notifies_nobody() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({ "price": 2 }))]);
     let loser = dsp(&[bid_at(&host, "b", json!({}))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("", &[&winner, &loser]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("", &[&winner, &loser]);
     let reply = exchange.auction(&banner(r#","test":1"#));
     assert!(beacons(&exchange, &reply.body).is_empty(), "{reply:?}");
     assert!(!reply.body.contains(&host.address.to_string()), "{reply:?}");

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use super::{Desk, LOOPBACK, bid_at, dsp};
+use super::{LOOPBACK, RecordDir, bid_at, dsp};
 use crate::fixtures::{Host, Reaction, Running, banner, until};
 
 /// Names of loopback, all declared by a malicious DSP.
@@ -16,9 +16,9 @@ const DECLARED: &str = "notice_hosts = [\"127.0.0.1\", \"localhost\", \"0x7f0000
 fn auctions(exchange_keys: &str, dsp_keys: &str, urls: &[String], host: &Host) {
     for url in urls {
         let winner = dsp(&[bid_at(host, "a", json!({ "nurl": url, "burl": null, "lurl": null }))]);
-        let desk = Desk::new();
+        let record_dir = RecordDir::new();
         let keys = format!("retries = 0\n{exchange_keys}");
-        let exchange = desk.start(&keys, &[(winner.address, dsp_keys)], "");
+        let exchange = record_dir.start(&keys, &[(winner.address, dsp_keys)], "");
         assert_eq!(exchange.auction(&banner("")).status, 200, "it is sold all the same: {url}");
         until(&format!("{url} is given up"), || given_up(&exchange) == 1);
         assert_eq!(host.accepted(), 0, "{url} led to the host");
@@ -72,9 +72,9 @@ fn loopback_of_ipv6_too() {
     auctions("", DECLARED, &urls, &host);
     // Proves that the host is reachable.
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let dsps = [(winner.address, DECLARED)];
-    let exchange = desk.start("networks_allowed = [\"::1\"]", &dsps, "");
+    let exchange = record_dir.start("networks_allowed = [\"::1\"]", &dsps, "");
     exchange.auction(&banner(""));
     drop(host.call("/a/win"));
 }
@@ -95,9 +95,9 @@ fn undeclared_hosts_are_not_called() {
         bid_at(&host, "a", json!({ "price": 2, "adm": null })),
         bid_at(&host, "b", json!({})),
     ]);
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let dsps = [(winner.address, "notice_hosts = [\"dsp.example\"]")];
-    let exchange = desk.start(LOOPBACK, &dsps, "");
+    let exchange = record_dir.start(LOOPBACK, &dsps, "");
     let reply = exchange.auction(&banner(""));
     let bid = super::only_bid(&reply);
     assert_eq!(bid["id"], "b", "whose ad is here");
@@ -111,13 +111,13 @@ fn undeclared_hosts_are_not_called() {
 fn a_reload_that_takes_a_host_back_holds_for_beacons_under_way() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let dsps = [(winner.address, "")];
-    let exchange = desk.start(LOOPBACK, &dsps, "");
+    let exchange = record_dir.start(LOOPBACK, &dsps, "");
     let reply = exchange.auction(&banner(""));
     drop(host.call("/a/win"));
     let beacon = &super::beacons(&exchange, &reply.body)[0];
-    let rest = desk.table(exchange.address, LOOPBACK);
+    let rest = record_dir.table(exchange.address, LOOPBACK);
     let dsps = [(winner.address, "notice_hosts = [\"dsp.example\"]")];
     exchange.reload(&crate::fixtures::Setup { dsps: &dsps, rest: &rest, ..Default::default() });
     until("the reload is in force", || {
@@ -134,15 +134,15 @@ fn a_reload_that_takes_a_host_back_holds_for_beacons_under_way() {
 fn an_ad_whose_host_was_taken_back_is_not_relayed() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({ "adm": null }))]);
-    let desk = Desk::new();
+    let record_dir = RecordDir::new();
     let keys = format!("mode = \"upstream\"\n{LOOPBACK}");
-    let exchange = desk.start(&keys, &[(winner.address, "")], "");
+    let exchange = record_dir.start(&keys, &[(winner.address, "")], "");
     let win = || {
         let reply = exchange.auction(&banner(""));
         super::beacons(&exchange, &reply.body).first().cloned()
     };
     let sealed = win().expect("our win notice");
-    let rest = desk.table(exchange.address, &keys);
+    let rest = record_dir.table(exchange.address, &keys);
     let dsps = [(winner.address, "notice_hosts = [\"dsp.example\"]")];
     exchange.reload(&crate::fixtures::Setup { dsps: &dsps, rest: &rest, ..Default::default() });
     until("the reload is in force", || win().is_none());
@@ -155,8 +155,8 @@ fn redirects_are_not_followed() {
     let (host, elsewhere) = (Host::start(), Host::start());
     host.react("/a/win", Reaction::Redirect(format!("http://{}/x", elsewhere.address)));
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with("retries = 0", &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("retries = 0", &[&winner]);
     exchange.auction(&banner(""));
     until("it has failed", || exchange.notices().counters.best_effort_failed == 1);
     assert_eq!((host.calls("/a/win").len(), elsewhere.accepted()), (1, 0));

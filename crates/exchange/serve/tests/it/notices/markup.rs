@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Desk, beacons, bid_at, dsp, only_bid, query};
+use super::{RecordDir, beacons, bid_at, dsp, only_bid, query};
 use crate::fixtures::{Host, Reaction, Running, banner, until};
 
 /// One bid at 10 whose win notice has this response, and one at 5 with its markup.
@@ -11,7 +11,7 @@ struct Two {
     exchange: Running,
     host: Host,
     _dsps: [crate::fixtures::Dsp; 2],
-    _desk: Desk,
+    _record_dir: RecordDir,
 }
 
 impl Two {
@@ -23,9 +23,9 @@ impl Two {
             bid[key] = value.clone();
         }
         let dsps = [dsp(&[bid]), dsp(&[bid_at(&host, "b", json!({ "price": 5 }))])];
-        let desk = Desk::new();
-        let exchange = desk.start_with(keys, &[&dsps[0], &dsps[1]]);
-        Self { exchange, host, _dsps: dsps, _desk: desk }
+        let record_dir = RecordDir::new();
+        let exchange = record_dir.start_with(keys, &[&dsps[0], &dsps[1]]);
+        Self { exchange, host, _dsps: dsps, _record_dir: record_dir }
     }
 
     /// Runs an auction and returns the winning bid.
@@ -126,8 +126,8 @@ fn whom_there_is_no_time_for_is_not_asked_for_its_ad() {
     };
     let bids: Vec<_> = (2..10).map(bid).collect();
     let dsps = [dsp(&bids), dsp(&[bid_at(&host, "a", json!({}))])];
-    let desk = Desk::new();
-    let exchange = desk.start_with("markup_timeout = \"50ms\"", &[&dsps[0], &dsps[1]]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with("markup_timeout = \"50ms\"", &[&dsps[0], &dsps[1]]);
     assert_eq!(only_bid(&exchange.auction(&banner("")))["id"], "a");
     drop(host.call("/a/win"));
     let called: Vec<_> = host.targets().iter().map(|target| target[..7].to_owned()).collect();

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use super::{Desk, LOOPBACK, beacons, bid_at, dsp, only_bid};
+use super::{LOOPBACK, RecordDir, beacons, bid_at, dsp, only_bid};
 use crate::fixtures::{Dsp, Host, PATIENCE, Reaction, Running, Setup, banner, listener, until};
 
 /// Node 1 runs the auctions; node 2 gets the calls of its beacons.
@@ -14,14 +14,20 @@ struct Nodes {
     second: Running,
     host: Host,
     _dsp: Dsp,
-    _desks: [Desk; 2],
+    _record_dirs: [RecordDir; 2],
 }
 
-fn start(desk: &Desk, listener: TcpListener, node: u32, keys: &str, dsp: &Dsp) -> Running {
+fn start(
+    record_dir: &RecordDir,
+    listener: TcpListener,
+    node: u32,
+    keys: &str,
+    dsp: &Dsp,
+) -> Running {
     let address = listener.local_addr().expect("an address");
     let key = "key = \"".to_owned() + &"7".repeat(64) + "\"\n";
     let keys = format!("{LOOPBACK}{key}proxies_trusted = [\"127.0.0.0/8\"]\n{keys}");
-    let rest = desk.table(address, &keys);
+    let rest = record_dir.table(address, &keys);
     let rest = rest.replacen("[record]\n", &format!("[record]\nnode = {node}\n"), 1);
     let dsps = [(dsp.address, "")];
     Running::on(listener, &Setup { dsps: &dsps, rest: &rest, ..Setup::default() })
@@ -37,7 +43,7 @@ impl Nodes {
     ) -> Self {
         let host = Host::start();
         let dsp = dsp(&[bid_at(&host, "a", change)]);
-        let desks = [Desk::new(), Desk::new()];
+        let record_dirs = [RecordDir::new(), RecordDir::new()];
         let listeners = [listener(), listener()];
         let [first, second] =
             listeners.each_ref().map(|listener| listener.local_addr().expect("an address"));
@@ -46,9 +52,9 @@ impl Nodes {
         };
         let of_second = keys.to_owned() + &listed(first, second).map_or_else(String::new, table);
         let [one, two] = listeners;
-        let first = Some(start(&desks[0], one, 1, keys, &dsp));
-        let second = start(&desks[1], two, 2, &of_second, &dsp);
-        Self { first, second, host, _dsp: dsp, _desks: desks }
+        let first = Some(start(&record_dirs[0], one, 1, keys, &dsp));
+        let second = start(&record_dirs[1], two, 2, &of_second, &dsp);
+        Self { first, second, host, _dsp: dsp, _record_dirs: record_dirs }
     }
 
     fn first(&self) -> &Running {

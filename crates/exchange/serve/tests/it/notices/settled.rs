@@ -11,14 +11,14 @@ use exchange_core::{Claims, KeyRing, NoticeKind, Reservation};
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::{Cpm, Currency, Nanos};
 
-use super::{Desk, dsp};
+use super::{RecordDir, dsp};
 use crate::fixtures::{Dsp, Host, Running, until};
 
 const KEY: [u8; 32] = [0x17; 32];
 
-fn start(desk: &Desk, dsp: &Dsp) -> Running {
+fn start(record_dir: &RecordDir, dsp: &Dsp) -> Running {
     let key: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
-    desk.start_with(&format!("key = \"{key}\"\nmode = \"upstream\"\n"), &[dsp])
+    record_dir.start_with(&format!("key = \"{key}\"\nmode = \"upstream\"\n"), &[dsp])
 }
 
 fn reservation(number: u8) -> Reservation {
@@ -55,8 +55,8 @@ fn beacon(kind: NoticeKind, number: u8, url: &str, reservation: Option<Reservati
 }
 
 /// The numbers that the log settles, in order.
-fn settled(desk: &Desk) -> Vec<u8> {
-    let folder = DiskFolder::read_only(desk.0.path().join(LaneKind::Durable.name()));
+fn settled(record_dir: &RecordDir) -> Vec<u8> {
+    let folder = DiskFolder::read_only(record_dir.0.path().join(LaneKind::Durable.name()));
     let mut settled = Vec::new();
     for item in LogReader::new(&folder).expect("a log").seek(0).expect("a log") {
         let LogEntry::Record(record) = item.expect("it is sound") else { panic!("it is sound") };
@@ -73,11 +73,11 @@ fn settled(desk: &Desk) -> Vec<u8> {
 
 #[test]
 fn a_beacon_with_money_is_durable_though_nobody_is_told() {
-    let (winner, desk) = (dsp(&[]), Desk::new());
+    let (winner, record_dir) = (dsp(&[]), RecordDir::new());
     let paid = beacon(NoticeKind::Billing, 1, "", Some(reservation(1)));
     let free = beacon(NoticeKind::Billing, 2, "", None);
     let lost = beacon(NoticeKind::Loss, 3, "", Some(reservation(3)));
-    let first = start(&desk, &winner);
+    let first = start(&record_dir, &winner);
     let mut caller = first.caller();
     for beacon in [&paid, &free, &lost, &paid, &paid] {
         assert_eq!(caller.get(beacon, "").status, 200);
@@ -89,21 +89,21 @@ fn a_beacon_with_money_is_durable_though_nobody_is_told() {
     assert_eq!(first.count(|metrics| metrics.beacons_without_notice.value()), 5);
     drop(caller);
     drop(first);
-    let second = start(&desk, &winner);
+    let second = start(&record_dir, &winner);
     assert_eq!(second.caller().get(&paid, "").status, 200);
     until("the repeat is known", || second.notices().counters.beacons_duplicate == 1);
     assert_eq!(second.notices().counters.beacons_accepted, 0);
     drop(second);
-    assert_eq!(settled(&desk), [1]);
+    assert_eq!(settled(&record_dir), [1]);
 }
 
 #[test]
 fn a_beacon_with_money_and_a_notice_settles_and_bills_once() {
-    let (host, winner, desk) = (Host::start(), dsp(&[]), Desk::new());
+    let (host, winner, record_dir) = (Host::start(), dsp(&[]), RecordDir::new());
     let url = |place: &str| format!("http://{}/{place}", host.address);
     let paid = beacon(NoticeKind::Billing, 1, &url("bill"), Some(reservation(1)));
     let lost = beacon(NoticeKind::Loss, 2, &url("loss"), Some(reservation(2)));
-    let first = start(&desk, &winner);
+    let first = start(&record_dir, &winner);
     let mut caller = first.caller();
     for beacon in [&paid, &paid, &lost, &lost] {
         assert_eq!(caller.get(beacon, "").status, 200);
@@ -113,10 +113,10 @@ fn a_beacon_with_money_and_a_notice_settles_and_bills_once() {
     drop(host.call("/loss"));
     drop(caller);
     drop(first);
-    let second = start(&desk, &winner);
+    let second = start(&record_dir, &winner);
     assert_eq!(second.caller().get(&paid, "").status, 200);
     until("the repeat is known", || second.notices().counters.beacons_duplicate == 1);
     drop(second);
     assert_eq!((host.calls("/bill").len(), host.calls("/loss").len()), (1, 1));
-    assert_eq!(settled(&desk), [1]);
+    assert_eq!(settled(&record_dir), [1]);
 }

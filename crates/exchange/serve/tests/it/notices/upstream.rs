@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Desk, LOOPBACK, beacons, bid_at, dsp, only_bid, query};
+use super::{LOOPBACK, RecordDir, beacons, bid_at, dsp, only_bid, query};
 use crate::fixtures::{Host, Reaction, Running, banner, until};
 
 const UPSTREAM: &str = "mode = \"upstream\"\n";
@@ -25,8 +25,8 @@ fn ours_fire_theirs() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({ "price": 10 }))]);
     let second = dsp(&[bid_at(&host, "b", json!({ "price": 5 }))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with(UPSTREAM, &[&winner, &second]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with(UPSTREAM, &[&winner, &second]);
     let reply = exchange.auction(&banner(r#","at":2"#));
     let id = winner.request(0).id();
     let bid = only_bid(&reply);
@@ -60,8 +60,8 @@ fn ours_fire_theirs() {
 fn a_loss_without_a_reason_is_told_without_one() {
     let host = Host::start();
     let winner = dsp(&[bid_at(&host, "a", json!({}))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with(UPSTREAM, &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with(UPSTREAM, &[&winner]);
     let bid = only_bid(&exchange.auction(&banner("")));
     // An invalid loss code is dropped, and nothing else of the query reaches the DSP.
     let url = called(&exchange, &bid, "lurl", ("1", "1%0d%0ax"));
@@ -77,8 +77,8 @@ fn our_win_notice_relays_the_ad_once() {
     let ad = "<b id=x>${AUCTION_PRICE} ${AUCTION_ID} ${AUCTION_BID_ID}</b>";
     host.react("/a/win", Reaction::Body(ad.to_owned()));
     let winner = dsp(&[bid_at(&host, "a", json!({ "price": 3, "adm": null }))]);
-    let desk = Desk::new();
-    let exchange = desk.start_with(UPSTREAM, &[&winner]);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start_with(UPSTREAM, &[&winner]);
     let bid = only_bid(&exchange.auction(&banner("")));
     assert_eq!((&bid["adm"], host.targets().len()), (&Value::Null, 0));
     let url = called(&exchange, &bid, "nurl", ("9", ""));
@@ -100,8 +100,8 @@ fn our_win_notice_of_a_preloaded_ad_is_taken() {
         let host = Host::start();
         host.react("/a/win", reaction.clone());
         let winner = dsp(&[bid_at(&host, "a", json!({ "adm": null, "adid": "7" }))]);
-        let desk = Desk::new();
-        let exchange = desk.start_with(UPSTREAM, &[&winner]);
+        let record_dir = RecordDir::new();
+        let exchange = record_dir.start_with(UPSTREAM, &[&winner]);
         let bid = only_bid(&exchange.auction(&banner("")));
         let url = called(&exchange, &bid, "nurl", ("1", ""));
         assert_eq!(exchange.caller().get(&url, "").status, 204, "{reaction:?}");
@@ -124,8 +124,8 @@ fn an_ad_that_cannot_be_had_is_a_bad_gateway() {
         let host = Host::start();
         host.react("/a/win", reaction.clone());
         let winner = dsp(&[bid_at(&host, "a", json!({ "adm": null }))]);
-        let desk = Desk::new();
-        let exchange = desk.start_with(&format!("{UPSTREAM}{keys}"), &[&winner]);
+        let record_dir = RecordDir::new();
+        let exchange = record_dir.start_with(&format!("{UPSTREAM}{keys}"), &[&winner]);
         let bid = only_bid(&exchange.auction(&banner("")));
         let url = called(&exchange, &bid, "nurl", ("1", ""));
         assert_eq!(exchange.caller().get(&url, "").status, 502, "{reaction:?}");
@@ -140,8 +140,8 @@ fn a_publisher_may_have_them_all() {
     let dsps = prices.map(|(id, price)| dsp(&[bid_at(&host, id, json!({ "price": price }))]));
     let of: Vec<_> = dsps.iter().map(|dsp| (dsp.address, "")).collect();
     let publisher = "[[publisher]]\nid = \"p1\"\nnotices = \"upstream\"\nbids = \"all\"\n[[publisher]]\nid = \"p2\"\n";
-    let desk = Desk::new();
-    let exchange = desk.start(LOOPBACK, &of, publisher);
+    let record_dir = RecordDir::new();
+    let exchange = record_dir.start(LOOPBACK, &of, publisher);
     let by = |publisher: &str| {
         let site = format!(r#","site":{{"publisher":{{"id":"{publisher}"}}}}"#);
         exchange.auction(&banner(&site)).json()

@@ -19,7 +19,7 @@ use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::{Currency, Nanos};
 
 use super::*;
-use crate::budgets::shard::tests::{SLOT, rights_of, sealed, seats};
+use crate::budgets::shard::tests::{SLOT, rights_of, sealed, shard_fixtures};
 use crate::config::CallLimits;
 use crate::notices::{ReplayError, replay};
 
@@ -175,12 +175,12 @@ async fn what_is_durable_after_a_failure_is_settled_once() {
 #[tokio::test(start_paused = true)]
 async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
     let test = async {
-        let [mut one, other] = seats(1, 64);
-        one.told(&rights_of(SLOT, 100));
+        let [mut one, other] = shard_fixtures(1, 64);
+        one.receive(&rights_of(SLOT, 100));
         let reserve = |nanos| one.budget.reserve(SLOT, Nanos::new(nanos), 60).expect("it has that");
         let [first, second, _] = [30, 20, 10].map(|nanos| sealed(&one.budget, &reserve(nanos)));
-        let [mut before] = seats(0, 64);
-        before.told(&rights_of(SLOT, 100));
+        let [mut before] = shard_fixtures(0, 64);
+        before.receive(&rights_of(SLOT, 100));
         let reserved = before.budget.reserve(SLOT, Nanos::new(40), 60).expect("it has that");
         let ended = sealed(&before.budget, &reserved);
         let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), DeliveryPolicy::default());
@@ -192,7 +192,7 @@ async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
         assert_eq!(refused.try_recv(), Ok(Err(BeaconRefusal::Journal)));
         let is_settled =
             |told: &FromShard| matches!(told, FromShard::Report(it) if it.won_count > 0);
-        assert!(!one.tells().iter().any(is_settled));
+        assert!(!one.sent().iter().any(is_settled));
         bench.log().fail(false);
         bench.turns().await;
         let report = one.report();
