@@ -28,11 +28,12 @@ impl DirectRules {
 
     /// Reads `bid`, `targeting` and `[[creative]]` of a campaign whose account is in `currency`.
     pub fn read(s: &mut Section<'_>, currency: Currency) -> Self {
-        let about = "What it bids: `value` or `price`, in the currency of its account.";
+        let about = "What the campaign bids, in its account's currency: either `value` or `price`.";
         let price = s.section("bid", about, |s| read_price(s, currency));
-        let about = "For what it bids; what a request does not tell is not among what is listed.";
+        let about = "Requests that the campaign bids on. A request without a targeted property does \
+             not match.";
         let targeting = s.section("targeting", about, read_targeting);
-        let about = "What it shows: of several that fit, one by chance.";
+        let about = "An ad. If several fit an impression, one is chosen at random.";
         let read = s.tables("creative", about, read_creative);
         if read.is_empty() {
             s.problem("creative", "[]", "needs one at least, under `[[creative]]`");
@@ -89,12 +90,12 @@ fn read_price(s: &mut Section<'_>, currency: Currency) -> CampaignPrice {
     let value = s.text(
         "value",
         Optional("2.50"),
-        "What 1000 impressions are worth to it; its strategy says how much of that it bids.",
+        "Value of 1000 impressions. The campaign's strategy decides how much of it to bid.",
     );
     let fixed = s.text(
         "price",
         Optional("2.00"),
-        "What it bids for 1000 impressions, whatever its strategy: asap, even or throttle alone.",
+        "Fixed bid for 1000 impressions. Only the strategies asap, even and throttle allow it.",
     );
     let mut parsed = |key, text: &str| {
         amount(text, currency).unwrap_or_else(|remedy| {
@@ -144,7 +145,7 @@ fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
         "formats",
         &[],
         format,
-        "Formats it bids for: banner, video, audio, native; empty: those of its creatives.",
+        "Ad formats to bid on: banner, video, audio, native. If empty, those of the creatives.",
     );
     let (countries, regions, regions_blocked) = read_geography(s);
     let (publishers, domains, bundles) = read_places(s);
@@ -152,26 +153,33 @@ fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
         "pages",
         &[],
         |text| PagePrefix::parse(text).ok_or_else(|| "must begin a page's URL, for example \"https://news.example/sport/\" or \"news.example\"".to_owned()),
-        "Beginnings of URLs of pages; the host is the whole host. Empty: any page, and none.",
+        "URL prefixes of pages, each with the complete host. If empty, all requests.",
     );
     let pairs = s.texts(
         "key_values",
         &[],
         key_value,
-        "First-party data (`ext.data` of site, app, user and impression) it wants, as \
-         \"section=sport\": all keys, and of each key any of its values. `keywords` is a key too.",
+        "First-party data (`ext.data` of site, app, user and impression), for example \
+         \"section=sport\". A request must match every key, with any of the key's values. \
+         `keywords` is a key too.",
     );
-    let deals = texts(s, "deals", not_empty, "Deals it bids under, and no other way, by id.");
+    let about = "Ids of deals. If not empty, the campaign bids only under these deals.";
+    let deals = texts(s, "deals", not_empty, about);
     let device_types = s.texts(
         "device_types",
         &[],
         device_type,
-        "Types of device, as in AdCOM: mobile (phone or tablet), pc, tv, phone, tablet, connected, \
-         set_top_box, ooh; empty: any.",
+        "AdCOM device types: mobile (phone or tablet), pc, tv, phone, tablet, connected, \
+         set_top_box, ooh. If empty, all types.",
     );
     CampaignTargeting {
         formats: formats.into_iter().fold(0, |set, format| set | format.bit()),
-        sizes: s.texts("sizes", &[], size, "Of banners these sizes, as 300x250; empty: any."),
+        sizes: s.texts(
+            "sizes",
+            &[],
+            size,
+            "Banner sizes, for example 300x250. If empty, all sizes.",
+        ),
         countries,
         regions,
         regions_blocked,
@@ -186,64 +194,66 @@ fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
 }
 
 fn read_geography(s: &mut Section<'_>) -> (MatchList, Vec<Region>, Vec<Region>) {
-    let allowed = texts(s, "countries", country, "Countries (ISO 3166-1 alpha-3); empty: any.");
-    let about = "Countries in which it never bids (ISO 3166-1 alpha-3).";
+    let about = "Countries (ISO 3166-1 alpha-3). If empty, all countries.";
+    let allowed = texts(s, "countries", country, about);
+    let about = "Excluded countries (ISO 3166-1 alpha-3).";
     let blocked = texts(s, "countries_blocked", country, about);
     let regions = s.texts(
         "regions",
         &[],
         region,
-        "Regions, as USA/CA (ISO 3166-2 without its country); in a country that is named here it \
-         bids in these alone, in others everywhere.",
+        "Regions, for example USA/CA (ISO 3166-2 without its country prefix). In a country named \
+         here, the campaign bids only in these regions; other countries are not restricted.",
     );
-    let about = "Regions in which it never bids, as USA/CA.";
+    let about = "Excluded regions, for example USA/CA.";
     let regions_blocked = s.texts("regions_blocked", &[], region, about);
     (MatchList { allowed, blocked }, regions, regions_blocked)
 }
 
 fn read_places(s: &mut Section<'_>) -> (MatchList, MatchList, MatchList) {
     let publishers = MatchList {
-        allowed: texts(s, "publishers", not_empty, "Publishers, by id; empty: any."),
-        blocked: texts(s, "publishers_blocked", not_empty, "Publishers it never bids for, by id."),
+        allowed: texts(s, "publishers", not_empty, "Ids of publishers. If empty, all publishers."),
+        blocked: texts(s, "publishers_blocked", not_empty, "Ids of excluded publishers."),
     };
-    let about = "Domains of sites and apps, each with its subdomains; empty: any.";
+    let about = "Domains of sites and apps, including their subdomains. If empty, all domains.";
     let allowed = texts(s, "domains", domain, about);
-    let about = "Domains it never bids for, each with its subdomains.";
+    let about = "Excluded domains, including their subdomains.";
     let domains = MatchList { allowed, blocked: texts(s, "domains_blocked", domain, about) };
-    let about = "Apps, by their id in the store (`app.bundle`); empty: any, and what is no app.";
+    let about =
+        "Apps, by app store id (`app.bundle`). If empty, all requests, also those of sites.";
     let allowed = texts(s, "app_bundles", not_empty, about);
-    let about = "Apps it never bids for, by their id in the store.";
+    let about = "Excluded apps, by app store id.";
     let bundles = MatchList { allowed, blocked: texts(s, "app_bundles_blocked", not_empty, about) };
     (publishers, domains, bundles)
 }
 
 /// One `[[creative]]`: its id, and itself if valid.
 fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
-    let id = s.text("id", Required("summer-300x250"), "What it is called; `crid` of its bids.");
+    let id = s.text("id", Required("summer-300x250"), "Id of the creative, sent as `crid`.");
     let format = s.one_of(
         "format",
         Required("banner"),
         &MediaType::ALL.map(|format| (format.label(), format)),
-        "What it is.",
+        "Ad format.",
     );
     let about =
-        "HTML of a banner, VAST of video and audio, JSON of a native ad; with OpenRTB's macros.";
+        "HTML for banner, VAST for video and audio, JSON for native. May contain OpenRTB macros.";
     let markup = s.text("markup", Required("<a href=\"https://acme.example\">…</a>"), about);
-    let about = "Of a banner, as 300x250; absent: it adapts to any.";
+    let about = "Size of a banner, for example 300x250. If absent, it adapts to any size.";
     let own_size = s.parsed("size", Optional("300x250"), size, about);
     let mut spec = CreativeSpec { size: own_size, ..CreativeSpec::new(&id, format, &markup) };
-    spec.domains = texts(s, "domains", domain, "Where it leads: the advertiser's domains.");
-    let about = "The advertised app's id in its store.";
+    spec.domains = texts(s, "domains", domain, "The advertiser's domains.");
+    let about = "App store id of the advertised app.";
     spec.bundle = s.text("app_bundle", Optional("com.acme"), about).map(Into::into);
-    spec.categories =
-        texts(s, "categories", not_empty, "Categories of the advertiser, as IAB7-39.");
-    let about = "Taxonomy of `categories`, as in AdCOM.";
+    let about = "Content categories of the creative, for example IAB7-39.";
+    spec.categories = texts(s, "categories", not_empty, about);
+    let about = "AdCOM number of the taxonomy of `categories`.";
     spec.taxonomy = s.integer("category_taxonomy", 1, 1..=u32::MAX, about);
-    let about = "What it is like: numbers of AdCOM's list of creative attributes.";
+    let about = "Creative attributes, by their numbers in AdCOM.";
     spec.attributes = s.integers("attributes", &[], 1..=18_u32, about);
-    let about = "Its language (BCP 47); absent: not told.";
+    let about = "Language of the creative (BCP 47). If absent, unknown.";
     spec.language = s.parsed("language", Optional("de"), language, about).map(Into::into);
-    let about = "Seconds of video or audio.";
+    let about = "Duration of video or audio, in seconds.";
     spec.duration_s = s.integer("duration_s", Optional(15), 1..=86_400_u32, about);
     let creative = Creative::new(spec).map_err(|problem| {
         // Missing text is already reported.
