@@ -5,7 +5,6 @@ pub(crate) mod auction;
 pub(crate) mod calls;
 pub(crate) mod closing;
 pub mod explain;
-pub(crate) mod no_bid;
 pub(crate) mod record;
 pub(crate) mod reservations;
 pub(crate) mod trace;

@@ -16,14 +16,13 @@ use tokio::time::Instant;
 use units::Tick;
 
 use crate::budgets::billing::{BillingQueue, DirectBill, RETRY_INTERVAL};
-use crate::budgets::campaigns::{Campaigns, Payers};
 use crate::budgets::shard::{ReservationCommands, ShardBudget, TURN};
 use crate::config::ExchangeConfig;
 use crate::fanout::{DspPool, DspReactor};
 use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, GuardPort, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
-use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender, Sealer};
+use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender};
 use crate::recording::Recorder;
 
 /// Most spare body buffers, and the largest.
@@ -66,7 +65,7 @@ pub struct ExchangeShard {
 /// A generation on one shard. Auctions keep theirs, so that shards share no counter.
 #[derive(Debug)]
 pub(crate) struct ShardSnapshot {
-    generation: Arc<Generation>,
+    pub(crate) generation: Arc<Generation>,
     /// In the market's order.
     pub(crate) dsps: Vec<ShardDsp>,
     /// By publisher id.
@@ -101,14 +100,6 @@ impl ShardSnapshot {
         self.direct.as_ref().map(|_| self.dsps.len())
     }
 
-    pub(crate) fn campaigns(&self) -> &Campaigns {
-        &self.generation.campaigns
-    }
-
-    pub(crate) fn payers(&self) -> Payers<'_> {
-        self.generation.payers()
-    }
-
     pub(crate) fn dsp_metrics(&self, dsp: usize) -> &DspMetrics {
         let direct = || &self.direct.as_ref().expect("direct campaigns come last").metrics;
         self.dsps.get(dsp).map_or_else(direct, |dsp| &dsp.metrics)
@@ -118,14 +109,6 @@ impl ShardSnapshot {
         let direct = || &self.direct.as_ref().expect("direct campaigns come last").seats;
         let seats = self.dsps.get(seat.dsp).map_or_else(direct, |dsp| &dsp.seats);
         &seats[seat.seat]
-    }
-
-    pub(crate) fn generation_number(&self) -> u64 {
-        self.generation.number
-    }
-
-    pub(crate) fn sealer(&self) -> Option<&Sealer> {
-        self.generation.sealer.as_ref()
     }
 }
 

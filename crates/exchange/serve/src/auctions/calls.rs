@@ -5,8 +5,10 @@ use std::time::Duration;
 use exchange_core::BidderCall;
 use exchange_core::guard::{BreakerTrial, CallHealth};
 use exchange_core::record::{CallOutcome, RecordedCall};
+use openrtb::codes::NoBidReason;
 use tokio::time::Instant;
 
+use crate::auctions::reservations::DirectBids;
 use crate::fanout::{DspRequest, Outcomes};
 use crate::shard::{ShardDsp, ShardSnapshot};
 
@@ -31,13 +33,13 @@ impl<'c> AuctionCalls<'c> {
     ) -> impl Iterator<Item = RecordedCall> {
         let since = move |sent: Instant| sent.saturating_duration_since(arrival);
         self.calls.iter().zip(self.requests).enumerate().map(move |(call, (ask, request))| {
-            let tmax_ms = outcomes.and_then(|outcomes| outcomes.tmax_ms(call));
+            let progress = outcomes.map(|outcomes| &outcomes.progress[call]);
             RecordedCall {
                 ask: *ask,
-                tmax_ms: tmax_ms.unwrap_or(request.tmax_ms),
+                tmax_ms: progress.and_then(|it| it.tmax_ms).unwrap_or(request.tmax_ms),
                 outcome: outcomes.map_or(CallOutcome::Abandoned, |outcomes| outcomes.calls[call]),
-                sent: outcomes.and_then(|outcomes| outcomes.sent_at(call)).map(since),
-                latency: outcomes.and_then(|outcomes| outcomes.latency(call)),
+                sent: progress.and_then(|it| it.sent_at).map(since),
+                latency: progress.and_then(|it| it.latency),
             }
         })
     }
@@ -57,6 +59,17 @@ impl<'c> AuctionCalls<'c> {
         let had_min_time = time_given.is_some_and(|given| least <= given);
         dsp.guard.borrow_mut().report_outcome(trial, call_health(outcome, had_min_time));
     }
+}
+
+/// The reason for an answer without a bid: blames us if no DSP could be asked and direct campaigns
+/// did not answer; else nobody bid enough.
+pub(crate) fn no_bid_reason(calls: &[CallOutcome], direct: Option<&DirectBids<'_>>) -> NoBidReason {
+    let never_asked = |outcome: &CallOutcome| {
+        use CallOutcome::{Saturated, Unreachable, Unresolved, Unsent};
+        matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)
+    };
+    let is_unasked = !calls.is_empty() && calls.iter().all(never_asked) && direct.is_none();
+    if is_unasked { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
 }
 
 /// The outcome as evidence of the DSP's health.

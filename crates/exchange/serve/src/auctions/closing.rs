@@ -21,8 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::auctions::abandonment::AbandonmentGuard;
-use crate::auctions::calls::AuctionCalls;
-use crate::auctions::no_bid::no_bid_reason;
+use crate::auctions::calls::{AuctionCalls, no_bid_reason};
 use crate::auctions::record::AuctionRecorder;
 use crate::auctions::reservations::{AuctionReservations, DirectBids, SealedReservation};
 use crate::auctions::trace::AuctionTimings;
@@ -65,7 +64,7 @@ impl AuctionClosing<'_> {
         }
         let mut judgement = judging.finish();
         let unreadable = self.report_calls(&mut guard.trials, &answers, &judgement);
-        let sealer = snapshot.sealer();
+        let sealer = snapshot.generation.sealer.as_ref();
         let mut fetched = Vec::new();
         let mut reservations = AuctionReservations::new(shard, snapshot, auction, self.direct);
         let mut clearing = reservations.clear(&judgement);

@@ -11,7 +11,7 @@ use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, InvalidRequest, parse_request};
 use units::Tick;
 
-use crate::auctions::no_bid::no_bid_reason;
+use crate::auctions::calls::no_bid_reason;
 use crate::auctions::reservations::DirectBids;
 use crate::config::ExchangeConfig;
 use crate::fanout::Outcomes;
@@ -50,12 +50,10 @@ impl ExplainRecord {
     }
 
     pub(crate) fn direct(&self, direct: Option<&DirectBids<'_>>) {
-        let Some((call, DspAnswer { body, .. })) =
-            direct.map(|direct| (direct.call(), direct.answer()))
-        else {
-            return;
-        };
-        self.0.borrow_mut().push((call.ask.dsp, ExplainOutcome::asked(call, body)));
+        if let Some(direct) = direct {
+            let DspAnswer { ask, body } = direct.answer();
+            self.0.borrow_mut().push((ask.dsp, ExplainOutcome::asked(direct.call(), body)));
+        }
     }
 
     /// Explains the auction `id`; `no_bid` is set if nothing was sold.

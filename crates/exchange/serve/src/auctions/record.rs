@@ -61,7 +61,7 @@ impl AuctionRecorder<'_> {
         let context = AuctionContext {
             id: self.id,
             request: self.request,
-            generation: self.snapshot.generation_number(),
+            generation: self.snapshot.generation.number,
             arrival_unix_us: unix_us(timings.arrival),
             timings: recorded_timings(timings, self.deadline),
             ending,

@@ -38,7 +38,7 @@ impl<'p> DirectBids<'p> {
     ) -> Option<Self> {
         let (ask, budget) = (ask?, shard.budget()?);
         let call = DirectCall { auction, ask: &ask, limits: &snapshot.config().direct };
-        let answer = budget.bid(&snapshot.campaigns().catalogue, &call);
+        let answer = budget.bid(&snapshot.generation.campaigns.catalogue, &call);
         shard.metrics.direct_left_out.add(answer.left_out);
         let request = auction.request;
         if !request.is_test() && !request.is_coppa() {
@@ -157,12 +157,16 @@ impl<'t> AuctionReservations<'t> {
         direct: Option<&'t DirectBids<'t>>,
     ) -> Self {
         let budget = shard.budget().filter(|_| !auction.request.is_test());
-        let lifetimes =
-            snapshot.sealer().map(|sealer| sealer.notices.lifetimes).unwrap_or_default();
+        let lifetimes = snapshot
+            .generation
+            .sealer
+            .as_ref()
+            .map(|sealer| sealer.notices.lifetimes)
+            .unwrap_or_default();
         Self {
             budget,
             metrics: &shard.metrics.budget,
-            payers: snapshot.payers(),
+            payers: snapshot.generation.payers(),
             auction,
             direct,
             lifetimes,

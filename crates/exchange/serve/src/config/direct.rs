@@ -13,7 +13,7 @@ use openrtb::codes::MediaType;
 use runtime::config::{Optional, Required, Section};
 use units::{Cpm, Currency, Decimal, Rounding};
 
-use super::values::{country, device_type, format, not_empty, region, size};
+use super::values::{country, device_type, format, not_empty, read_ids, region, size};
 
 /// DSP id that stands for direct campaigns.
 pub const DIRECT_DSP: &str = "direct";
@@ -164,7 +164,7 @@ fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
          `keywords` is a key too.",
     );
     let about = "Ids of deals. If not empty, the campaign bids only under these deals.";
-    let deals = texts(s, "deals", not_empty, about);
+    let deals = read_ids(s, "deals", not_empty, about);
     let device_types = s.texts(
         "device_types",
         &[],
@@ -195,9 +195,9 @@ fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
 
 fn read_geography(s: &mut Section<'_>) -> (MatchList, Vec<Region>, Vec<Region>) {
     let about = "Countries (ISO 3166-1 alpha-3). If empty, all countries.";
-    let allowed = texts(s, "countries", country, about);
+    let allowed = read_ids(s, "countries", country, about);
     let about = "Excluded countries (ISO 3166-1 alpha-3).";
-    let blocked = texts(s, "countries_blocked", country, about);
+    let blocked = read_ids(s, "countries_blocked", country, about);
     let regions = s.texts(
         "regions",
         &[],
@@ -212,18 +212,24 @@ fn read_geography(s: &mut Section<'_>) -> (MatchList, Vec<Region>, Vec<Region>) 
 
 fn read_places(s: &mut Section<'_>) -> (MatchList, MatchList, MatchList) {
     let publishers = MatchList {
-        allowed: texts(s, "publishers", not_empty, "Ids of publishers. If empty, all publishers."),
-        blocked: texts(s, "publishers_blocked", not_empty, "Ids of excluded publishers."),
+        allowed: read_ids(
+            s,
+            "publishers",
+            not_empty,
+            "Ids of publishers. If empty, all publishers.",
+        ),
+        blocked: read_ids(s, "publishers_blocked", not_empty, "Ids of excluded publishers."),
     };
     let about = "Domains of sites and apps, including their subdomains. If empty, all domains.";
-    let allowed = texts(s, "domains", domain, about);
+    let allowed = read_ids(s, "domains", domain, about);
     let about = "Excluded domains, including their subdomains.";
-    let domains = MatchList { allowed, blocked: texts(s, "domains_blocked", domain, about) };
+    let domains = MatchList { allowed, blocked: read_ids(s, "domains_blocked", domain, about) };
     let about =
         "Apps, by app store id (`app.bundle`). If empty, all requests, also those of sites.";
-    let allowed = texts(s, "app_bundles", not_empty, about);
+    let allowed = read_ids(s, "app_bundles", not_empty, about);
     let about = "Excluded apps, by app store id.";
-    let bundles = MatchList { allowed, blocked: texts(s, "app_bundles_blocked", not_empty, about) };
+    let bundles =
+        MatchList { allowed, blocked: read_ids(s, "app_bundles_blocked", not_empty, about) };
     (publishers, domains, bundles)
 }
 
@@ -242,11 +248,11 @@ fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
     let about = "Size of a banner, for example 300x250. If absent, it adapts to any size.";
     let own_size = s.parsed("size", Optional("300x250"), size, about);
     let mut spec = CreativeSpec { size: own_size, ..CreativeSpec::new(&id, format, &markup) };
-    spec.domains = texts(s, "domains", domain, "The advertiser's domains.");
+    spec.domains = read_ids(s, "domains", domain, "The advertiser's domains.");
     let about = "App store id of the advertised app.";
     spec.bundle = s.text("app_bundle", Optional("com.acme"), about).map(Into::into);
     let about = "Content categories of the creative, for example IAB7-39.";
-    spec.categories = texts(s, "categories", not_empty, about);
+    spec.categories = read_ids(s, "categories", not_empty, about);
     let about = "AdCOM number of the taxonomy of `categories`.";
     spec.taxonomy = s.integer("category_taxonomy", 1, 1..=u32::MAX, about);
     let about = "Creative attributes, by their numbers in AdCOM.";
@@ -278,17 +284,6 @@ const fn key_of(problem: CreativeProblem) -> &'static str {
         CreativeProblem::Categories => "categories",
         CreativeProblem::Attributes => "attributes",
     }
-}
-
-fn texts(
-    s: &mut Section<'_>,
-    key: &'static str,
-    parse: impl Fn(&str) -> Result<String, String>,
-    doc: &'static str,
-) -> Vec<Box<str>> {
-    let mut texts: Vec<_> = s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect();
-    texts.shrink_to_fit();
-    texts
 }
 
 fn domain(text: &str) -> Result<String, String> {

@@ -22,7 +22,10 @@ pub(super) fn read_ids(
     parse: impl Fn(&str) -> Result<String, String>,
     doc: &'static str,
 ) -> Vec<Box<str>> {
-    s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect()
+    let mut texts: Vec<_> = s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect();
+    // They live as long as what they configure.
+    texts.shrink_to_fit();
+    texts
 }
 
 pub(super) fn not_empty(text: &str) -> Result<String, String> {

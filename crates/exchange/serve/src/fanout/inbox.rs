@@ -33,12 +33,14 @@ struct CallSlot {
 }
 
 #[derive(Debug)]
-struct CallProgress {
+pub struct CallProgress {
     wait_until: Instant,
     /// None if not sent.
-    sent_at: Option<Instant>,
-    tmax_ms: Option<u32>,
-    latency: Option<Duration>,
+    pub sent_at: Option<Instant>,
+    /// The `tmax` sent to the DSP.
+    pub tmax_ms: Option<u32>,
+    /// From sending to the answer, if in time.
+    pub latency: Option<Duration>,
     /// Where the bodies have the answer's.
     body: Range<usize>,
 }
@@ -68,7 +70,8 @@ struct InboxState<C> {
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub calls: Vec<CallOutcome>,
-    progress: Vec<CallProgress>,
+    /// One per call.
+    pub progress: Vec<CallProgress>,
     bodies: Vec<u8>,
 }
 
@@ -78,30 +81,15 @@ impl Outcomes {
         &self.bodies[self.progress[call].body.clone()]
     }
 
-    /// The `tmax` sent to the DSP. None if the call was never sent.
-    pub fn tmax_ms(&self, call: usize) -> Option<u32> {
-        self.progress[call].tmax_ms
-    }
-
-    /// None if the call was never sent.
-    pub fn sent_at(&self, call: usize) -> Option<Instant> {
-        self.progress[call].sent_at
-    }
-
     /// How long the DSP had to answer. None if the call was never sent.
     pub fn time_given(&self, call: usize) -> Option<Duration> {
-        let wait_until = self.progress[call].wait_until;
-        self.sent_at(call).map(|sent_at| wait_until.saturating_duration_since(sent_at))
-    }
-
-    /// From sending to the answer, if in time.
-    pub fn latency(&self, call: usize) -> Option<Duration> {
-        self.progress[call].latency
+        let CallProgress { wait_until, sent_at, .. } = &self.progress[call];
+        sent_at.map(|sent_at| wait_until.saturating_duration_since(sent_at))
     }
 
     /// When the answer arrived, if in time.
     pub fn answered_at(&self, call: usize) -> Option<Instant> {
-        Some(self.sent_at(call)? + self.latency(call)?)
+        Some(self.progress[call].sent_at? + self.progress[call].latency?)
     }
 
     /// The bodies' buffer, emptied for reuse.

@@ -48,7 +48,7 @@ pub struct BeaconCall<'c> {
 
 impl BeaconCall<'_> {
     pub async fn answer(&self) -> Response<Full<Bytes>> {
-        let Some(sealer) = self.snapshot.sealer() else { return not_found() };
+        let Some(sealer) = &self.snapshot.generation.sealer else { return not_found() };
         let mut response = self.answer_with(sealer).await;
         if self.headers.contains_key(NODE_HEADER) {
             // A node that passed the call on must recognise our answer.

@@ -164,6 +164,31 @@ fn every_ending_is_recorded() {
     assert_eq!(decoded(&records[2]).not_asked, [(0, NotAsked::Country)]);
 }
 
+/// Looking up many seats yields at times, which notices a caller that disconnects.
+#[test]
+fn a_caller_that_leaves_before_any_call_is_recorded() {
+    let texts = |prefix: &str, count: usize| {
+        let texts: Vec<_> = (0..count).map(|at| format!("\"{prefix}{at}\"")).collect();
+        texts.join(",")
+    };
+    let (dsp, place) = (Dsp::bidding("1.00"), Place::new(""));
+    let seats = format!("seats = [{}]", texts("seat", 1000));
+    let exchange = Running::start(&place.setup(&[(dsp.address, &*seats); 40]));
+    let mut leaving = exchange.caller();
+    leaving.send(&posted(&banner(&format!(
+        ",\"wseat\":[{}],\"bseat\":[{}]",
+        texts("w", 10_000),
+        texts("b", 10_000)
+    ))));
+    drop(leaving);
+    until("it is given up", || exchange.count(|metrics| metrics.abandoned.value()) == 1);
+    exchange.join();
+    let records = place.auctions();
+    let [record] = &*records else { panic!("{records:?}") };
+    let AuctionRecord { ending, calls, timings, .. } = decoded(record);
+    assert_eq!((ending, calls.len(), timings.asked), (AuctionEnding::Abandoned, 0, None));
+}
+
 /// No two configurations share a number, not even across a restart.
 #[test]
 fn a_generation_is_recorded_before_its_auctions() {
