@@ -115,10 +115,10 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let watched = WatchedDemo { args, exchange: &exchange, budgets, url: &url };
     let report = drive(&watched, &beacons, &mut *out)?;
     let totals = Totals::of(&exchange);
-    let callers =
-        CallerLatency { latency: report.latency_us, late: report.counts.calls.after_tmax };
-    let (rate, generation) = (totals.rate_over(report.duration_s), exchange.generation());
-    let summary = DemoSummary::new(&generation.config, &totals, rate, callers);
+    let (generation, late) = (exchange.generation(), report.counts.calls.after_tmax);
+    let callers = CallerLatency { latency: report.latency_us, late };
+    let (config, auctions_per_s) = (&generation.config, totals.auctions_per_s(report.duration_s));
+    let summary = DemoSummary { config, totals: &totals, auctions_per_s, callers };
     writeln!(out, "{summary}")?;
     let summed = summary.as_json();
     drop(generation);

@@ -52,12 +52,6 @@ pub(super) struct CallerLatency {
     pub(super) late: u64,
 }
 
-/// Counts per second.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AuctionRate {
-    auctions_per_s: f64,
-}
-
 impl Totals {
     pub(super) fn of(exchange: &Exchange) -> Self {
         let shards = exchange.metrics();
@@ -107,8 +101,8 @@ impl Totals {
         }
     }
 
-    pub(super) fn rate_over(&self, seconds: f64) -> AuctionRate {
-        AuctionRate { auctions_per_s: as_float(self.auctions()) / seconds.max(0.001) }
+    pub(super) fn auctions_per_s(&self, seconds: f64) -> f64 {
+        as_float(self.auctions()) / seconds.max(0.001)
     }
 
     fn auctions(&self) -> u64 {
@@ -134,22 +128,13 @@ fn seats(generation: &Generation) -> Vec<(usize, usize, u64, u64)> {
 }
 
 pub(super) struct DemoSummary<'s> {
-    config: &'s ExchangeConfig,
-    totals: &'s Totals,
-    rate: AuctionRate,
-    callers: CallerLatency,
+    pub(super) config: &'s ExchangeConfig,
+    pub(super) totals: &'s Totals,
+    pub(super) auctions_per_s: f64,
+    pub(super) callers: CallerLatency,
 }
 
-impl<'s> DemoSummary<'s> {
-    pub(super) fn new(
-        config: &'s ExchangeConfig,
-        totals: &'s Totals,
-        rate: AuctionRate,
-        callers: CallerLatency,
-    ) -> Self {
-        Self { config, totals, rate, callers }
-    }
-
+impl DemoSummary<'_> {
     /// For `--json`: times in microseconds, revenue in nanos.
     pub(super) fn as_json(&self) -> Value {
         let Totals { filled, no_bid, invalid, refused, sold, overshoots, .. } = self.totals;
@@ -166,7 +151,7 @@ impl<'s> DemoSummary<'s> {
         let fates = fates.map(|(fate, count)| (fate.label().to_owned(), Value::from(*count)));
         json!({
             "auctions": self.totals.auctions(),
-            "auctions_per_s": self.rate.auctions_per_s,
+            "auctions_per_s": self.auctions_per_s,
             "filled": filled,
             "no_bid": no_bid,
             "invalid": invalid,
@@ -187,7 +172,7 @@ impl<'s> DemoSummary<'s> {
         format!(
             "{:>4} s  {:>6.0} auctions/s  fill {:>5.1} %  own {}  p50 {p50} p99 {p99} p99.9 {p999}  revenue {} {}",
             elapsed.as_secs(),
-            self.rate.auctions_per_s,
+            self.auctions_per_s,
             self.fill_percent(),
             self.own_time(),
             decimal(self.totals.revenue(), 9),
@@ -217,7 +202,7 @@ impl<'s> DemoSummary<'s> {
         let [p50, p99, p999] = self.quantiles();
         let share = |ppm| waited.quantile_us(Ppm::new(ppm).expect("a share")).unwrap_or(0);
         let [dsp_p50, dsp_p99] = [share(500_000), share(990_000)].map(millis);
-        let (auctions, rate) = (self.totals.auctions(), self.rate.auctions_per_s);
+        let (auctions, rate) = (self.totals.auctions(), self.auctions_per_s);
         let (fill, own, late) = (self.fill_percent(), self.own_time(), self.callers.late);
         let (revenue, currency) = (decimal(self.totals.revenue(), 9), self.config.market.currency);
         let refused = match refused {
@@ -345,7 +330,12 @@ mod tests {
         };
         let q = Quantiles { p50: 100_000, p90: 0, p99: 1_234_567, p999: 1_234_567, max: 0 };
         let callers = CallerLatency { latency: Some(q), late: 9 };
-        let summary = DemoSummary::new(&config, &totals, totals.rate_over(2.0), callers);
+        let summary = DemoSummary {
+            config: &config,
+            totals: &totals,
+            auctions_per_s: totals.auctions_per_s(2.0),
+            callers,
+        };
         let head = summary.head();
         // Impressions of auctions in flight are not among those that could be sold.
         for part in [

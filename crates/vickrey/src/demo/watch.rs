@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use console::style;
-use exchange_serve::Exchange;
+use exchange_serve::{Exchange, ExchangeConfig};
 use testbed::load::LoadProgress;
 
 use super::args::DemoArgs;
 use super::campaigns;
 use super::screen::{Screen, Size};
-use super::summary::{AuctionRate, CallerLatency, DemoSummary, Totals};
+use super::summary::{CallerLatency, DemoSummary, Totals};
 use crate::budgets::Pacer;
 
 /// Interval between pages on a terminal, and between lines otherwise.
@@ -37,14 +37,16 @@ pub(super) struct WatchedDemo<'w> {
 struct DemoMoment {
     elapsed: Duration,
     totals: Totals,
-    rate: AuctionRate,
+    auctions_per_s: f64,
     progress: Option<LoadProgress>,
 }
 
 impl DemoMoment {
-    fn callers(&self) -> CallerLatency {
+    fn summary<'s>(&'s self, config: &'s ExchangeConfig) -> DemoSummary<'s> {
         let late = self.progress.map_or(0, |progress| progress.after_tmax);
-        CallerLatency { latency: self.progress.and_then(|progress| progress.latency_us), late }
+        let latency = self.progress.and_then(|progress| progress.latency_us);
+        let (auctions_per_s, callers) = (self.auctions_per_s, CallerLatency { latency, late });
+        DemoSummary { config, totals: &self.totals, auctions_per_s, callers }
     }
 }
 
@@ -68,10 +70,10 @@ pub(super) fn watch(
         }
         is_due = false;
         let totals = Totals::of(watched.exchange);
-        let rate = totals.since(&last).rate_over(last_at.elapsed().as_secs_f64());
+        let auctions_per_s = totals.since(&last).auctions_per_s(last_at.elapsed().as_secs_f64());
         (last, last_at) = (totals.clone(), Instant::now());
         let progress = *load.progress.lock().expect("nothing panics while it holds the progress");
-        let moment = DemoMoment { elapsed: started.elapsed(), totals, rate, progress };
+        let moment = DemoMoment { elapsed: started.elapsed(), totals, auctions_per_s, progress };
         match &mut screen {
             Some(screen) => {
                 let size = screen.size();
@@ -85,8 +87,7 @@ pub(super) fn watch(
 
 fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
     let generation = watched.exchange.generation();
-    let summary =
-        DemoSummary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
+    let summary = moment.summary(&generation.config);
     let campaigns = watched.budgets.map(campaigns::brief).unwrap_or_default();
     format!("{}{campaigns}", summary.line(moment.elapsed))
 }
@@ -102,8 +103,7 @@ fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: Size) -> String {
     );
     let mut page = format!("{} {title}; Ctrl-C ends it\n{url}\n\n", style("vickrey demo").bold());
     let generation = exchange.generation();
-    let summary =
-        DemoSummary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
+    let summary = moment.summary(&generation.config);
     page.push_str(&summary.head());
     if let Some(budgets) = budgets {
         page.push('\n');
