@@ -17,7 +17,8 @@ use operation::Operation;
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The method of a route. [`Get`](Self::Get) also answers `HEAD`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Method {
     /// Reads the resource.
     Get,
@@ -33,18 +34,12 @@ pub enum Method {
 
 impl Method {
     /// Its name in a request line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Put => "PUT",
-            Self::Post => "POST",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Its names in an `allow` header.
-    const fn allowed(self) -> &'static str {
+    fn allowed(self) -> &'static str {
         match self {
             Self::Get => "GET, HEAD",
             other => other.name(),

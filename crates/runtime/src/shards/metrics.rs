@@ -18,7 +18,7 @@ pub enum Overload {
 
 units::labelled!(Overload);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AcceptorCounters {
     pub(super) handed: Vec<Counter>,
     /// Connections closed at once because of a limit or because no shard took them.
@@ -50,12 +50,7 @@ pub struct ShardsMetrics {
 impl ShardsMetrics {
     pub(super) fn new(shards: usize) -> Self {
         let handed = (0..shards).map(|_| Counter::default()).collect();
-        let counters = AcceptorCounters {
-            handed,
-            refused: Counter::default(),
-            evicted: Counter::default(),
-            failed: Counter::default(),
-        };
+        let counters = AcceptorCounters { handed, ..AcceptorCounters::default() };
         Self { acceptor: Arc::new(Padded::new(counters)), shards: PerShard::new(shards) }
     }
 
