@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
-use exchange_core::{Dsp, Market};
+use exchange_core::Dsp;
 use exchange_serve::Exchange;
 use exchange_serve::campaigns::unknown_seat;
 use pacer_serve::check_files;
@@ -16,9 +16,11 @@ use runtime::config::{
 };
 use runtime::service::{Services, ShellConfig};
 use serde_json::json;
+use units::Currency;
 
 use crate::budgets::{self, DirectCampaignRules, Pacer};
 use crate::exit::{CommandFailure, Exit};
+use crate::peers::hammer::millis;
 
 pub(crate) fn services() -> Services {
     Services::default().with::<Exchange>().with::<Pacer>().link::<Exchange>(budgets::link)
@@ -119,14 +121,8 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
         Ok(loaded) => loaded,
         Err(problems) => {
             let problem = |it: &ConfigProblem| {
-                json!({
-                    "file": it.file.as_deref().unwrap_or(problems.file()),
-                    "line": it.line,
-                    "column": it.column,
-                    "key": it.key,
-                    "value": it.value,
-                    "remedy": it.remedy,
-                })
+                let file = it.file.as_deref().unwrap_or(problems.file()).to_owned();
+                json!(ConfigProblem { file: Some(file), ..it.clone() })
             };
             let all: Vec<_> = problems.iter().map(problem).collect();
             let found = json!({ "file": problems.file(), "ok": false, "problems": all });
@@ -135,10 +131,6 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
         }
     };
     let campaigns = checked_campaigns(file, &loaded.value)?;
-    let mut warnings = Vec::new();
-    write_warnings(&loaded.value, campaigns.as_ref(), &mut warnings)?;
-    let warnings = String::from_utf8_lossy(&warnings);
-    let warnings = warnings.lines().map(|line| line.trim_start_matches("warning: "));
     let exchange = loaded.value.service::<Exchange>();
     let found = json!({
         "file": file.display().to_string(),
@@ -148,8 +140,8 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
         "accounts": campaigns.as_ref().map(|checked| checked.accounts),
         "campaigns": campaigns.as_ref().map(|checked| checked.campaigns),
         "sources": sources.paths().map(|path| path.display().to_string()).collect::<Vec<_>>(),
-        "watch_ms": u64::try_from(loaded.value.watch.as_millis()).unwrap_or(u64::MAX),
-        "warnings": warnings.collect::<Vec<_>>(),
+        "watch_ms": millis(loaded.value.watch),
+        "warnings": warnings(&loaded.value, campaigns.as_ref()),
     });
     writeln!(out, "{found:#}")?;
     Ok(Exit::Done)
@@ -188,77 +180,67 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
         },
     );
     writeln!(out, "{}: no problems; {exchange}; {defined}{paths} {noun}, {watch}", file.display())?;
-    write_warnings(&loaded.value, campaigns.as_ref(), out)
+    for warning in warnings(&loaded.value, campaigns.as_ref()) {
+        writeln!(out, "warning: {warning}")?;
+    }
+    Ok(())
 }
 
-/// Writes a line for each setting that is valid and probably not intended.
-fn write_warnings(
-    config: &ShellConfig,
-    campaigns: Option<&CheckedFiles>,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+/// The settings that are valid and probably not intended.
+fn warnings(config: &ShellConfig, campaigns: Option<&CheckedFiles>) -> Vec<String> {
     let exchange = config.service::<Exchange>();
     let market = exchange.map(|exchange| &exchange.market);
     let dsps = market.map(|market| &market.dsps[..]);
-    if dsps.is_some_and(<[Dsp]>::is_empty) {
-        let without = "warning: there is no [[dsp]]";
-        match campaigns.map(|checked| checked.campaigns) {
-            None => writeln!(out, "{without} and no [budgets]: nobody bids, and nothing is sold")?,
-            Some(0) => writeln!(
-                out,
-                "{without}, and no file defines a campaign: nothing is sold until the API defines one"
-            )?,
-            Some(_) => (),
-        }
-    }
+    let without_dsps = match campaigns.map(|checked| checked.campaigns) {
+        None => Some("there is no [[dsp]] and no [budgets]: nobody bids, and nothing is sold"),
+        Some(0) => Some(
+            "there is no [[dsp]], and no file defines a campaign: nothing is sold until the API \
+             defines one",
+        ),
+        Some(_) => None,
+    };
+    let without_dsps = without_dsps.filter(|_| dsps.is_some_and(<[Dsp]>::is_empty));
+    let mut found: Vec<_> = without_dsps.into_iter().map(str::to_owned).collect();
     if let Some(campaigns) = campaigns {
-        warn(campaigns, dsps, out)?;
-        for (account, currency) in &campaigns.currencies {
-            let is_unknown =
-                |market: &Market| market.rates.ratio(*currency, market.currency).is_none();
-            if market.is_some_and(is_unknown) {
-                let why = budgets::without_rate(*currency);
-                writeln!(out, "warning: account `{account}`: {why}")?;
-            }
-        }
+        found.extend(campaign_warnings(campaigns, dsps));
+        let is_unknown = |currency: Currency| {
+            market.is_some_and(|market| market.rates.ratio(currency, market.currency).is_none())
+        };
+        let unknown = campaigns.currencies.iter().filter(|(_, currency)| is_unknown(*currency));
+        found.extend(unknown.map(|(account, currency)| {
+            format!("account `{account}`: {}", budgets::without_rate(*currency))
+        }));
     }
+    found.extend(config.service::<Pacer>().and_then(|budgets| budgets.late_wins_warning.clone()));
     let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
-    let short = config.service::<Pacer>().and_then(|budgets| budgets.late_wins_warning.as_ref());
-    if let Some(warning) = short {
-        writeln!(out, "warning: {warning}")?;
-    }
     if let Some(base) = notices.map(|notices| &notices.base).filter(|base| !base.is_tls()) {
-        writeln!(
-            out,
-            "warning: exchange.notices.url = \"{}\" is not https: ads on secure impressions get no \
-             beacon, and are billed when they are sold",
+        found.push(format!(
+            "exchange.notices.url = \"{}\" is not https: ads on secure impressions get no beacon, and \
+             are billed when they are sold",
             base.as_str()
-        )?;
+        ));
     }
-    Ok(())
+    found
 }
 
 /// Warnings about files of accounts and campaigns.
-fn warn(checked: &CheckedFiles, dsps: Option<&[Dsp]>, out: &mut impl Write) -> anyhow::Result<()> {
+fn campaign_warnings(checked: &CheckedFiles, dsps: Option<&[Dsp]>) -> Vec<String> {
     // Without an exchange there are no DSPs to check.
     let seats = checked.seats.iter().filter_map(|named| Some((named, dsps?)));
-    for ((account, dsp, seat), dsps) in seats {
+    let seats = seats.filter_map(|((account, dsp, seat), dsps)| {
         let configured = dsps.iter().find(|known| *known.id == **dsp);
-        if let Some(why) = unknown_seat(configured, dsp, seat) {
-            writeln!(out, "warning: account `{account}` names the seat `{dsp}/{seat}`: {why}")?;
-        }
-    }
-    for (campaign, note) in &checked.notes {
-        writeln!(out, "warning: campaign `{campaign}`: {note}")?;
-    }
-    for account in &checked.supposed {
-        writeln!(
-            out,
-            "warning: no file has the account `{account}`: its campaigns are refused at a start, \
-             unless the API has defined it; amounts and times of theirs are not judged here"
-        )?;
-    }
-    Ok(())
+        let why = unknown_seat(configured, dsp, seat)?;
+        Some(format!("account `{account}` names the seat `{dsp}/{seat}`: {why}"))
+    });
+    let notes =
+        checked.notes.iter().map(|(campaign, note)| format!("campaign `{campaign}`: {note}"));
+    let supposed = checked.supposed.iter().map(|account| {
+        format!(
+            "no file has the account `{account}`: its campaigns are refused at a start, unless the \
+             API has defined it; amounts and times of theirs are not judged here"
+        )
+    });
+    seats.chain(notes).chain(supposed).collect()
 }
 
 fn diff(old: &Path, new: &Path, json: bool, out: &mut impl Write) -> anyhow::Result<Exit> {

@@ -15,6 +15,7 @@ use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read};
 use crate::exit::Exit;
+use crate::peers::hammer::millis;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
@@ -121,7 +122,7 @@ fn as_json(replays: &ReplaySummary, took: Duration) -> Value {
         "without_generation": without.collect::<Vec<_>>(),
         "not_recorded": replays.shed,
         "bytes": replays.bytes,
-        "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        "took_ms": millis(took),
     })
 }
 

@@ -15,6 +15,7 @@ use super::damage_report::SegmentProgress;
 use super::line;
 use super::source::{RecordSource, cannot_read};
 use crate::exit::Exit;
+use crate::peers::hammer::millis;
 
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
@@ -65,8 +66,7 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<E
     if args.json {
         let lanes: Vec<_> = surveys.iter().map(as_json).collect();
         let lost: Vec<_> = lost.iter().map(ToString::to_string).collect();
-        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let all = json!({ "sound": is_sound, "lanes": lanes, "not_in_chain": lost, "bytes": bytes, "took_ms": ms });
+        let all = json!({ "sound": is_sound, "lanes": lanes, "not_in_chain": lost, "bytes": bytes, "took_ms": millis(took) });
         writeln!(out, "{all:#}")?;
     } else {
         surveys.iter().try_for_each(|survey| write_survey(survey, out))?;

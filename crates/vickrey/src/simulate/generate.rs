@@ -12,7 +12,7 @@ use whatif::stream::StreamWriter;
 
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
-use crate::peers::hammer::{parse_duration, progress_bar, stop_on_signal};
+use crate::peers::hammer::{millis, parse_duration, progress_bar, stop_on_signal};
 
 /// Auctions between two updates of progress and checks for signals.
 const STEP: u64 = 4096;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
     let options = GenerateOptions {
         auctions: args.auctions,
         seed: args.seed,
-        duration_ms: u64::try_from(args.duration.as_millis()).unwrap_or(u64::MAX),
+        duration_ms: millis(args.duration),
         ..GenerateOptions::new(args.profile.clone())
     };
     // Invalid options touch no file.

@@ -18,7 +18,7 @@ use super::input::read;
 use super::recorded::{Recorded, RecordedArgs};
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
-use crate::peers::hammer::parse_duration;
+use crate::peers::hammer::{millis, parse_duration};
 
 const CHART: (usize, usize) = (72, 16);
 
@@ -176,8 +176,8 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         pricing,
         forecast,
         ahead: args.ahead,
-        slot_ms: args.slot.map(milliseconds),
-        notice_delay_ms: milliseconds(args.notice_delay),
+        slot_ms: args.slot.map(millis),
+        notice_delay_ms: millis(args.notice_delay),
         ..SimulateOptions::new(budget)
     };
     let report = simulate(&auctions, &options).map_err(CommandFailure::usage)?;
@@ -199,8 +199,4 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         write!(out, "\n{}", chart::draw(&report.curves, width, height))?;
     }
     Ok(exit)
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
