@@ -165,20 +165,11 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
         CampaignCommand::Create(args) => create(KIND, args, &mut out),
         CampaignCommand::Update(args) => apply::update(KIND, args, &mut out),
         CampaignCommand::Apply(args) => apply::apply(KIND, args, &mut out),
-        CampaignCommand::Audit(args) => {
-            drop(out);
-            audit::run(Some(KIND), args)
-        }
+        CampaignCommand::Audit(args) => audit::run(Some(KIND), args),
         CampaignCommand::Budget(args) => budget(KIND, args, &mut out),
-        CampaignCommand::Pause(args) => {
-            send(KIND, &ChangeRequest::new("PUT", "/pause"), args, &mut out)
-        }
-        CampaignCommand::Resume(args) => {
-            send(KIND, &ChangeRequest::new("DELETE", "/pause"), args, &mut out)
-        }
-        CampaignCommand::Remove(args) => {
-            send(KIND, &ChangeRequest::new("DELETE", ""), args, &mut out)
-        }
+        CampaignCommand::Pause(args) => send(KIND, &ChangeRequest::PAUSE, args, &mut out),
+        CampaignCommand::Resume(args) => send(KIND, &ChangeRequest::RESUME, args, &mut out),
+        CampaignCommand::Remove(args) => send(KIND, &ChangeRequest::REMOVE, args, &mut out),
         CampaignCommand::Why(one) => show_part(KIND, one, "/why", why::why, &mut out),
         CampaignCommand::Spend(one) => show_part(KIND, one, "/spend", show::spend, &mut out),
         CampaignCommand::Curve { one, svg } => {
@@ -201,17 +192,10 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
         AccountCommand::Create(args) => create(KIND, args, &mut out),
         AccountCommand::Update(args) => apply::update(KIND, args, &mut out),
         AccountCommand::Apply(args) => apply::apply(KIND, args, &mut out),
-        AccountCommand::Audit(args) => {
-            drop(out);
-            audit::run(Some(KIND), args)
-        }
+        AccountCommand::Audit(args) => audit::run(Some(KIND), args),
         AccountCommand::Budget(args) => budget(KIND, args, &mut out),
-        AccountCommand::Pause(args) => {
-            send(KIND, &ChangeRequest::new("PUT", "/pause"), args, &mut out)
-        }
-        AccountCommand::Resume(args) => {
-            send(KIND, &ChangeRequest::new("DELETE", "/pause"), args, &mut out)
-        }
+        AccountCommand::Pause(args) => send(KIND, &ChangeRequest::PAUSE, args, &mut out),
+        AccountCommand::Resume(args) => send(KIND, &ChangeRequest::RESUME, args, &mut out),
         AccountCommand::Why(one) => show_part(KIND, one, "/why", why::why_account, &mut out),
         AccountCommand::Spend(one) => show_part(KIND, one, "/spend", show::spend, &mut out),
     }
@@ -311,9 +295,9 @@ struct ChangeRequest {
 }
 
 impl ChangeRequest {
-    const fn new(method: &'static str, part: &'static str) -> Self {
-        Self { method, part, body: None }
-    }
+    const PAUSE: Self = Self { method: "PUT", part: "/pause", body: None };
+    const RESUME: Self = Self { method: "DELETE", part: "/pause", body: None };
+    const REMOVE: Self = Self { method: "DELETE", part: "", body: None };
 }
 
 fn send(
