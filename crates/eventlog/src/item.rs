@@ -21,39 +21,26 @@ pub struct LogRecord {
 
 /// What is wrong with some bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum CorruptionKind {
     /// The segment's header is damaged; its records are read all the same.
     #[error("the header is damaged")]
     Header,
     /// A segment of another node's log. It is ignored.
     #[error("this is a segment of node {node}")]
-    OtherNode {
-        /// The other node.
-        node: u32,
-    },
+    OtherNode { node: u32 },
     /// Bytes that are not a record.
     #[error("no record stands here")]
     Garbage,
     /// A record with a damaged payload.
     #[error("the payload of record {sequence} is damaged")]
-    Payload {
-        /// Its sequence.
-        sequence: u64,
-    },
+    Payload { sequence: u64 },
     /// Durable records that were not found.
     #[error("{}", missing(*from, *through))]
-    Missing {
-        /// The first of them.
-        from: u64,
-        /// The last of them.
-        through: u64,
-    },
+    Missing { from: u64, through: u64 },
     /// A record that was already read, in a segment that does not belong here.
     #[error("record {sequence} stands here once more")]
-    Repeated {
-        /// Its sequence.
-        sequence: u64,
-    },
+    Repeated { sequence: u64 },
 }
 
 fn missing(from: u64, through: u64) -> String {
@@ -111,37 +98,19 @@ pub enum LogEntry {
 
 /// Why reading ended early.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum LogReadError {
     /// The file system failed.
     #[error("{name} cannot be read: {source}")]
-    Io {
-        /// The file or the directory.
-        name: String,
-        /// The cause.
-        source: io::Error,
-    },
+    Io { name: String, source: io::Error },
     /// Written by a later release.
     #[error("{name} has format version {version}, known is {known}: use the release that wrote it")]
-    Version {
-        /// The file.
-        name: String,
-        /// Its version.
-        version: u32,
-        /// The latest version that this release reads.
-        known: u32,
-    },
+    Version { name: String, version: u32, known: u32 },
     /// The newest segment is of another node: the directory or the configured node is wrong.
     #[error(
         "{name} was written by node {node}, this is node {known}: name the directory of this node, or the node that wrote it"
     )]
-    OtherNode {
-        /// The file.
-        name: String,
-        /// The node that wrote it.
-        node: u32,
-        /// The node that reads it.
-        known: u32,
-    },
+    OtherNode { name: String, node: u32, known: u32 },
 }
 
 impl LogReadError {

@@ -160,23 +160,16 @@ pub fn strategies(names: &str) -> Result<Vec<StrategySettings>, NoStrategy> {
 
 /// Why nothing is simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum SimulateError {
     /// No auction in the flight.
     #[error("there are no auctions between {start_ms} and {end_ms} ms: move the flight")]
-    NoAuctions {
-        /// Start of the flight.
-        start_ms: u64,
-        /// End of the flight.
-        end_ms: u64,
-    },
+    NoAuctions { start_ms: u64, end_ms: u64 },
     /// The budget is zero, or a share of zero.
     #[error(
         "the budget is nothing: give an amount above 0 (bidding at value would spend {unconstrained})"
     )]
-    NoBudget {
-        /// What bidding at value would spend.
-        unconstrained: Nanos,
-    },
+    NoBudget { unconstrained: Nanos },
     /// The unlimited spend overflows.
     #[error(
         "bidding at value would spend more than 18 thousand million: give an amount, not a share"
@@ -184,12 +177,7 @@ pub enum SimulateError {
     Unbounded,
     /// A gain is out of range.
     #[error("strategy {strategy}: {problem}")]
-    Gain {
-        /// The strategy.
-        strategy: &'static str,
-        /// The problem.
-        problem: OutOfRange,
-    },
+    Gain { strategy: &'static str, problem: OutOfRange },
     /// The flight or the lead is out of range.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -197,14 +185,7 @@ pub enum SimulateError {
     #[error(
         "slots of {slot_ms} ms make more than {SLOTS_MAX} of a flight of {flight_ms} ms: give slots of {least_ms} ms or more"
     )]
-    Slots {
-        /// The slot length, given or default.
-        slot_ms: u64,
-        /// Length of the flight.
-        flight_ms: u64,
-        /// Shortest valid slot length.
-        least_ms: u64,
-    },
+    Slots { slot_ms: u64, flight_ms: u64, least_ms: u64 },
 }
 
 /// The results. As JSON: shares are numbers where 1 is the whole, money is in nanos.

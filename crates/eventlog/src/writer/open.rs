@@ -17,31 +17,17 @@ const REWRITE_BYTES: usize = 1 << 20;
 
 /// Why a log was not opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum LogOpenError {
     /// Another process writes it.
     #[error("{place} is in use by {holder}: end it, or name another directory")]
-    InUse {
-        /// The directory.
-        place: String,
-        /// The holder.
-        holder: String,
-    },
+    InUse { place: String, holder: String },
     /// The file system failed.
     #[error("{place}: {source}")]
-    Io {
-        /// The file or the directory.
-        place: String,
-        /// The cause.
-        source: io::Error,
-    },
+    Io { place: String, source: io::Error },
     /// A segment could not be read, or is of another node.
     #[error("{place}: {source}")]
-    Read {
-        /// The directory.
-        place: String,
-        /// The cause.
-        source: LogReadError,
-    },
+    Read { place: String, source: LogReadError },
 }
 
 /// What was found when the log was opened, besides what `visit` got.

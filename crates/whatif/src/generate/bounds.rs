@@ -11,6 +11,7 @@ pub const AUCTIONS_MAX: u64 = 1_000_000_000;
 
 /// Why nothing is generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum GenerateError {
     /// The number of auctions is out of range.
     #[error("{0} auctions cannot be: ask for 1 to {AUCTIONS_MAX}")]
@@ -23,12 +24,5 @@ pub enum GenerateError {
     Start(u64),
     /// A field of the profile is out of range.
     #[error("the profile's {field} cannot be {value}: it is {range}")]
-    Profile {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: String,
-        /// Its range.
-        range: &'static str,
-    },
+    Profile { field: &'static str, value: String, range: &'static str },
 }

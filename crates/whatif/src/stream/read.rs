@@ -28,15 +28,11 @@ impl Default for StreamOptions {
 
 /// Why a stream is refused. Lines are counted from 1, the header.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum StreamError {
     /// Reading failed.
     #[error("line {line} cannot be read: {error}")]
-    Io {
-        /// The line.
-        line: u64,
-        /// The error.
-        error: io::Error,
-    },
+    Io { line: u64, error: io::Error },
     /// There is no header.
     #[error("it is empty: begin it with the header {}", header())]
     Empty,
@@ -45,77 +41,35 @@ pub enum StreamError {
         "line 1: column `{column}` is missing: the header must name {}, tab-separated",
         header()
     )]
-    ColumnMissing {
-        /// The column.
-        column: &'static str,
-    },
+    ColumnMissing { column: &'static str },
     /// The header repeats a column.
     #[error("line 1: column `{column}` is there twice: remove one")]
-    ColumnTwice {
-        /// The column.
-        column: &'static str,
-    },
+    ColumnTwice { column: &'static str },
     /// A line is too long.
     #[error(
         "line {line} is longer than {line_max} bytes: leave out what is not needed, only {} are",
         header()
     )]
-    LineTooLong {
-        /// The line.
-        line: u64,
-        /// The limit.
-        line_max: usize,
-    },
+    LineTooLong { line: u64, line_max: usize },
     /// A line is not UTF-8.
     #[error("line {line} is not UTF-8 text: save the file as UTF-8")]
-    NotText {
-        /// The line.
-        line: u64,
-    },
+    NotText { line: u64 },
     /// A line has another number of fields than the header.
     #[error(
         "line {line} has {found} fields, the header has {wanted}: separate them by one tab each"
     )]
-    Fields {
-        /// The line.
-        line: u64,
-        /// In the line.
-        found: usize,
-        /// In the header.
-        wanted: usize,
-    },
+    Fields { line: u64, found: usize, wanted: usize },
     /// A field is not valid in its column.
     #[error("line {line}, column `{column}`: `{value}` {problem}")]
-    Value {
-        /// The line.
-        line: u64,
-        /// Name of the column.
-        column: &'static str,
-        /// The field, shortened, control characters escaped.
-        value: String,
-        /// The problem and its remedy.
-        problem: ValueProblem,
-    },
+    Value { line: u64, column: &'static str, value: String, problem: ValueProblem },
     /// A line is earlier than the one before it.
     #[error(
         "line {line}, column `time_ms`: `{time_ms}` is before the line above it, `{before_ms}`: sort the file by time_ms"
     )]
-    Backwards {
-        /// The line.
-        line: u64,
-        /// Its time.
-        time_ms: u64,
-        /// The time of the line before it.
-        before_ms: u64,
-    },
+    Backwards { line: u64, time_ms: u64, before_ms: u64 },
     /// There are more auctions than the limit.
     #[error("line {line} is beyond {rows_max} auctions: give a part of the file, or allow more")]
-    TooManyRows {
-        /// The first line beyond the limit.
-        line: u64,
-        /// The limit.
-        rows_max: usize,
-    },
+    TooManyRows { line: u64, rows_max: usize },
     /// There is only a header.
     #[error("it has no auctions: one line each must follow the header")]
     NoRows,

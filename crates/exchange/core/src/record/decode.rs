@@ -24,52 +24,23 @@ const NEAR: usize = 8;
 
 /// Why bytes are not the record of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum RecordDecodeError {
     /// Malformed, or of an unknown version.
     #[error(transparent)]
     Malformed(#[from] MalformedRecord),
     /// Malformed within an element of a list.
     #[error("{list}[{at}]: {why}")]
-    Element {
-        /// The list, as the schema names it.
-        list: &'static str,
-        /// Position of the element.
-        at: usize,
-        /// The fault.
-        why: MalformedRecord,
-    },
+    Element { list: &'static str, at: usize, why: MalformedRecord },
     /// An element of a list refers to one that does not exist.
     #[error("{list}[{at}] names {what}[{position}], and there are {len}")]
-    Position {
-        /// The list, as the schema names it.
-        list: &'static str,
-        /// Position of the element.
-        at: usize,
-        /// The list it refers to.
-        what: &'static str,
-        /// The position it refers to, from 0.
-        position: usize,
-        /// Length of that list.
-        len: usize,
-    },
+    Position { list: &'static str, at: usize, what: &'static str, position: usize, len: usize },
     /// An element contradicts itself or the rest of the record.
     #[error("{list}[{at}] {what}")]
-    Contradiction {
-        /// The list, as the schema names it.
-        list: &'static str,
-        /// Position of the element.
-        at: usize,
-        /// The contradiction.
-        what: &'static str,
-    },
+    Contradiction { list: &'static str, at: usize, what: &'static str },
     /// A list is longer than in any auction.
     #[error("more than {max} {list}")]
-    TooMany {
-        /// The list, as the schema names it.
-        list: &'static str,
-        /// Limit of its length.
-        max: usize,
-    },
+    TooMany { list: &'static str, max: usize },
     /// A required field is missing.
     #[error("it has no {0}")]
     Absent(&'static str),

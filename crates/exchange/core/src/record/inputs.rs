@@ -109,61 +109,29 @@ pub struct RecomputedClearing {
 
 /// Why inputs are not those of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum InvalidInputs {
     /// A bid is for an impression that is not on sale.
     #[error("bid {bid} is for impression {imp} of {imps}")]
-    Imp {
-        /// The bid, by position.
-        bid: usize,
-        /// The impression.
-        imp: usize,
-        /// Number of impressions.
-        imps: usize,
-    },
+    Imp { bid: usize, imp: usize, imps: usize },
     /// A bid is in a group that does not exist.
     #[error("bid {bid} is of group {group} of {groups}")]
-    Group {
-        /// The bid, by position.
-        bid: usize,
-        /// The group.
-        group: usize,
-        /// Number of groups.
-        groups: usize,
-    },
+    Group { bid: usize, group: usize, groups: usize },
     /// A group includes an impression that is not on sale.
     #[error("group {group} wants impression {imp} of {imps}")]
-    GroupImp {
-        /// The group, by position.
-        group: usize,
-        /// The impression.
-        imp: usize,
-        /// Number of impressions.
-        imps: usize,
-    },
+    GroupImp { group: usize, imp: usize, imps: usize },
     /// A bid takes part without terms of its price.
     #[error("bid {bid} takes part without terms")]
-    Terms {
-        /// The bid, by position.
-        bid: usize,
-    },
+    Terms { bid: usize },
     /// A bid takes part below its floor.
     #[error("bid {bid} takes part below its floor")]
-    Floor {
-        /// The bid, by position.
-        bid: usize,
-    },
+    Floor { bid: usize },
     /// A refusal answers a request that no account gets.
     #[error("no account is asked what refusal {refusal} answers")]
-    Refusal {
-        /// The refusal, by position.
-        refusal: usize,
-    },
+    Refusal { refusal: usize },
     /// A bid's cost does not convert to its currency, or exceeds its price.
     #[error("the price of bid {bid} cannot be told in its currency")]
-    Price {
-        /// The bid, by position.
-        bid: usize,
-    },
+    Price { bid: usize },
 }
 
 impl ClearingInputs {
