@@ -38,7 +38,6 @@ pub use auction::steps::STEPS_MAX;
 pub use auction::terms::AuctionType;
 pub use auction::{Auction, AuctionRefusal};
 pub use clearing::clear::{BidGroup, Clearing, ClearingEntry, Seat, Win, clear};
-pub use clearing::pricing::BidTerms;
 pub use creatives::macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
 pub use judging::judge::{BIDS_MAX, DspAnswer, Judge, JudgedBid, Judgement, ResponseFate, judge};
 pub use judging::win_cost::{WinCost, win_cost};

@@ -26,16 +26,14 @@ pub use auction::{
 };
 pub use contest::{Contest, NoContest};
 pub use decode::RecordDecodeError;
-pub use difference::{ChangedValue, ReplayDifference, ValueChange};
+pub use difference::ReplayDifference;
 pub use encode::{
     AuctionContext, JudgedAuction, RecordedBodies, RecordedCall, RecordedExtent, Timings, encode,
 };
 pub use generation::{
     DspRecord, GenerationInForce, GenerationRecord, UnrecordableGeneration, encode_generation,
 };
-pub use inputs::{
-    BidInputs, BudgetRefusal, BudgetRefusals, ClearingInputs, InvalidInputs, RecomputedClearing,
-};
+pub use inputs::{BudgetRefusal, BudgetRefusals};
 pub use limits::{BIDS_MAX, ID_BYTES_MAX};
 pub use outcome::{AuctionEnding, CallOutcome};
 pub use replay::{ReplayOutcome, replay};

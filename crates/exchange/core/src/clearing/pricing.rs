@@ -11,23 +11,23 @@ use crate::market::rates::Currencies;
 
 /// The terms of a bid's price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BidTerms {
+pub(crate) struct BidTerms {
     /// The currency of the bid.
-    pub currency: Currency,
+    pub(crate) currency: Currency,
     /// The price after the deal's discount, in that currency.
-    pub discounted_price: Cpm,
+    pub(crate) discounted_price: Cpm,
     /// Its floor, in the auction's currency. None if an earlier check failed.
-    pub floor: Option<Cpm>,
+    pub(crate) floor: Option<Cpm>,
     /// Our share.
-    pub fee: Ppm,
+    pub(crate) fee: Ppm,
     /// The discount of its deal.
-    pub discount: Ppm,
+    pub(crate) discount: Ppm,
     /// Higher classes win over lower ones; open bids have 0.
-    pub class: u8,
+    pub(crate) class: u8,
     /// Whether its deal's price is agreed.
-    pub is_agreed: bool,
+    pub(crate) is_agreed: bool,
     /// Impressions per display.
-    pub multiplier: Multiplier,
+    pub(crate) multiplier: Multiplier,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

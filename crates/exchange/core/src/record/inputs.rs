@@ -14,36 +14,36 @@ use crate::market::rates::{Currencies, Rates};
 
 /// The inputs of an auction's clearing.
 #[derive(Clone, Debug)]
-pub struct ClearingInputs {
+pub(super) struct ClearingInputs {
     /// The auction's currency.
-    pub currency: Currency,
+    pub(super) currency: Currency,
     /// The currency of revenue.
-    pub base: Currency,
+    pub(super) base: Currency,
     /// Exchange rates.
-    pub rates: Rates,
+    pub(super) rates: Rates,
     /// Added to a second price, in the auction's currency.
-    pub increment: Cpm,
+    pub(super) increment: Cpm,
     /// Number of impressions on sale.
-    pub imps: usize,
+    pub(super) imps: usize,
     /// All bids, in judging order.
-    pub bids: Vec<BidInputs>,
+    pub(super) bids: Vec<BidInputs>,
     /// Groups among the entries.
-    pub groups: Vec<BidGroup>,
+    pub(super) groups: Vec<BidGroup>,
     /// Refusals by accounts, in the order of requests.
-    pub refusals: Vec<BudgetRefusal>,
+    pub(super) refusals: Vec<BudgetRefusal>,
     /// Whether losing bids may be returned with the winners.
-    pub returns_others: bool,
+    pub(super) returns_others: bool,
 }
 
 /// One bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BidInputs {
+pub(super) struct BidInputs {
     /// Its entry, or why it has none.
-    pub entry: Result<ClearingEntry, Fate>,
+    pub(super) entry: Result<ClearingEntry, Fate>,
     /// The terms of its price. None if it is for no impression.
-    pub terms: Option<BidTerms>,
+    pub(super) terms: Option<BidTerms>,
     /// Whether its win notice, which serves its ad, must not be called.
-    pub is_out_of_reach: bool,
+    pub(super) is_out_of_reach: bool,
 }
 
 /// A winner's cost that its account refused.
@@ -98,18 +98,17 @@ impl BudgetRefusals {
 
 /// The results of an auction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecomputedClearing {
+pub(super) struct RecomputedClearing {
     /// Fates, by bid.
-    pub fates: Vec<Fate>,
+    pub(super) fates: Vec<Fate>,
     /// Returned bids.
-    pub sales: Vec<Sale>,
+    pub(super) sales: Vec<Sale>,
     /// The clearing price of each sale: gross, in the auction's currency.
-    pub prices: Vec<Cpm>,
+    pub(super) prices: Vec<Cpm>,
 }
 
 /// Why inputs are not those of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum InvalidInputs {
     /// A bid is for an impression that is not on sale.
     #[error("bid {bid} is for impression {imp} of {imps}")]
@@ -135,37 +134,8 @@ pub enum InvalidInputs {
 }
 
 impl ClearingInputs {
-    /// The inputs of a judged auction, with the refusals of its clearing and
-    /// [`crate::offer_others`].
-    pub fn of(
-        auction: &Auction<'_>,
-        judgement: &Judgement<'_>,
-        refusals: Vec<BudgetRefusal>,
-    ) -> Self {
-        let bids = judgement.bids.iter().enumerate().map(|(index, judged)| BidInputs {
-            entry: judged.entry.map(|entry| judgement.entries[entry]),
-            terms: judged.terms(auction),
-            is_out_of_reach: is_out_of_reach(auction, judgement, index),
-        });
-        let Currencies { rates, auction: currency, base } = auction.currencies();
-        Self {
-            currency,
-            base,
-            rates: rates.clone(),
-            increment: auction.increment,
-            imps: auction.imps_len(),
-            bids: bids.collect(),
-            groups: judgement.groups.clone(),
-            refusals,
-            returns_others: returns_others(auction),
-        }
-    }
-
     /// Clears again.
-    ///
-    /// # Errors
-    /// If the inputs are not those of an auction.
-    pub fn recompute(&self) -> Result<RecomputedClearing, InvalidInputs> {
+    pub(super) fn recompute(&self) -> Result<RecomputedClearing, InvalidInputs> {
         self.check()?;
         // The bid of each entry.
         let (mut bids, mut entries) =

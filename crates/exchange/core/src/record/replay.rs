@@ -48,8 +48,7 @@ pub fn replay(
         () if !record.was_held() => ReplayOutcome::NotHeld,
         () if record.bids_left_out > 0 => ReplayOutcome::Cut,
         () => {
-            let facts = replay.facts();
-            match facts.recompute() {
+            match replay.inputs().recompute() {
                 Ok(recomputed) => replay.compare(&recomputed),
                 Err(unsound) if replay.changes.is_empty() => {
                     return Err(ReplayDifference::Unsound(unsound));
@@ -62,26 +61,6 @@ pub fn replay(
     ReplayDifference::of(replay.changes).map_or(Ok(outcome), Err)
 }
 
-impl AuctionRecord<'_> {
-    /// The inputs of the auction's clearing.
-    ///
-    /// # Errors
-    /// If bids have other values or terms than recorded, if none were judged, or if some are left
-    /// out.
-    pub fn facts(
-        &self,
-        generation: &GenerationRecord,
-    ) -> Result<Option<ClearingInputs>, ReplayDifference> {
-        check_generation(self, generation)?;
-        let terms = self.terms.as_ref().filter(|_| self.was_held() && self.bids_left_out == 0);
-        let Some(terms) = terms else { return Ok(None) };
-        let mut replay = ReplayComparison { record: self, generation, terms, changes: Vec::new() };
-        replay.check_terms();
-        let facts = replay.facts();
-        ReplayDifference::of(replay.changes).map_or(Ok(Some(facts)), Err)
-    }
-}
-
 fn check_generation(
     record: &AuctionRecord<'_>,
     generation: &GenerationRecord,
@@ -90,15 +69,15 @@ fn check_generation(
     if recorded == given { Ok(()) } else { Err(ReplayDifference::Generation { recorded, given }) }
 }
 
-struct ReplayComparison<'r, 'b> {
-    record: &'r AuctionRecord<'b>,
-    generation: &'r GenerationRecord,
-    terms: &'r TermsRecord,
-    changes: Vec<ValueChange>,
+pub(super) struct ReplayComparison<'r, 'b> {
+    pub(super) record: &'r AuctionRecord<'b>,
+    pub(super) generation: &'r GenerationRecord,
+    pub(super) terms: &'r TermsRecord,
+    pub(super) changes: Vec<ValueChange>,
 }
 
 impl ReplayComparison<'_, '_> {
-    fn check_terms(&mut self) {
+    pub(super) fn check_terms(&mut self) {
         let (record, generation) = (self.record, self.generation);
         let increment = generation.increment;
         let increment = generation.rates.convert(
@@ -152,7 +131,8 @@ impl ReplayComparison<'_, '_> {
         }
     }
 
-    fn facts(&mut self) -> ClearingInputs {
+    /// The inputs of the auction's clearing.
+    pub(super) fn inputs(&mut self) -> ClearingInputs {
         let record = self.record;
         let bids: Vec<BidInputs> = (0..record.bids.len()).map(|at| self.bid(at)).collect();
         let mut groups: Vec<BidGroup> = Vec::with_capacity(record.groups.len());

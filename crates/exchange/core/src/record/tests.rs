@@ -16,8 +16,12 @@ use prost::Message as _;
 use serde_json::{Value, json};
 use units::{Currency, SplitMix64};
 
+use super::inputs::{
+    BidInputs, ClearingInputs, InvalidInputs, RecomputedClearing, is_out_of_reach,
+};
+use super::replay::ReplayComparison;
 use super::*;
-use crate::answering::other_bids::offer_others;
+use crate::answering::other_bids::{offer_others, returns_others};
 use crate::answering::sale::sales;
 use crate::asking::eligibility::eligible;
 use crate::asking::not_asked::NotAsked;
@@ -26,7 +30,8 @@ use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::clearing::clear::{Win, clear};
 use crate::fixtures::{AUCTION_ID, bid, currency, imp, market, ppm, price, request};
-use crate::judging::judge::{DspAnswer, judge};
+use crate::judging::judge::{DspAnswer, Judgement, judge};
+use crate::market::rates::Currencies;
 use crate::market::{BidsReturned, DealTerms, FloorRule, Market, NoticeMode, PublisherTerms};
 use crate::notices::conclude::ClearedAuction;
 
@@ -199,6 +204,41 @@ fn any_bodies(dice: &mut Dice) -> Vec<(usize, String)> {
     bodies
 }
 
+/// The inputs of a judged auction, with the refusals of its clearing and [`offer_others`].
+fn judged_inputs(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    refusals: Vec<BudgetRefusal>,
+) -> ClearingInputs {
+    let bids = judgement.bids.iter().enumerate().map(|(index, judged)| BidInputs {
+        entry: judged.entry.map(|entry| judgement.entries[entry]),
+        terms: judged.terms(auction),
+        is_out_of_reach: is_out_of_reach(auction, judgement, index),
+    });
+    let Currencies { rates, auction: currency, base } = auction.currencies();
+    ClearingInputs {
+        currency,
+        base,
+        rates: rates.clone(),
+        increment: auction.increment,
+        imps: auction.imps_len(),
+        bids: bids.collect(),
+        groups: judgement.groups.clone(),
+        refusals,
+        returns_others: returns_others(auction),
+    }
+}
+
+/// The inputs of a recorded auction.
+fn replayed_inputs(record: &AuctionRecord<'_>, generation: &GenerationRecord) -> ClearingInputs {
+    let terms = record.terms.as_ref().expect("bids were judged");
+    let mut replay = ReplayComparison { record, generation, terms, changes: Vec::new() };
+    replay.check_terms();
+    let inputs = replay.inputs();
+    assert_eq!(replay.changes, []);
+    inputs
+}
+
 struct Held {
     facts: ClearingInputs,
     result: RecomputedClearing,
@@ -286,7 +326,7 @@ fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
     let prices = sales.iter().map(price_of).collect();
     let fates = judgement.bids.iter().map(|bid| clearing.fate(bid.entry)).collect();
     Held {
-        facts: ClearingInputs::of(&auction, &judgement, refusals.refused().to_vec()),
+        facts: judged_inputs(&auction, &judgement, refusals.refused().to_vec()),
         result: RecomputedClearing { fates, sales: sales.clone(), prices },
         calls,
         not_asked,
