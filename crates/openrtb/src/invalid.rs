@@ -47,10 +47,15 @@ impl InvalidRequest {
         Self { reason, path: path.into(), problem: problem.into() }
     }
 
-    /// The body of the 400 answer: `{"error":{"path":…,"problem":…}}`.
+    /// The body of the 400 answer.
     pub fn to_json(&self) -> String {
-        serde_json::json!({ "error": { "path": self.path, "problem": self.problem } }).to_string()
+        error_json(&self.path, &self.problem)
     }
+}
+
+/// The body of an error's answer: `{"error":{"path":…,"problem":…}}`.
+pub fn error_json(path: &str, problem: &str) -> String {
+    serde_json::json!({ "error": { "path": path, "problem": problem } }).to_string()
 }
 
 impl fmt::Display for InvalidRequest {

@@ -24,7 +24,7 @@ pub use imp::{
     Banner, DEALS_MAX, DURFLOORS_MAX, Deal, DurFloor, FORMATS_MAX, Format, IMPS_MAX, Imp, LIST_MAX,
     Native, Pmp, Qty, TimedMedia,
 };
-pub use invalid::{InvalidReason, InvalidRequest};
+pub use invalid::{InvalidReason, InvalidRequest, error_json};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, request_id, string};
 pub use native::{add_tracker, native_strings};

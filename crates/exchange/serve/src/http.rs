@@ -16,7 +16,6 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use openrtb::codes::NoBidReason;
-use openrtb::{InvalidReason, InvalidRequest};
 use runtime::service::{
     ClientConnection, ConnectionOptions, HeadLimits, HttpRequest, HttpService, LocalFuture,
     ServiceShard,
@@ -239,8 +238,7 @@ fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
 
 fn refuse(refusal: &RequestRefusal) -> Response<Full<Bytes>> {
     let RequestRefusal { status, problem, allow } = refusal;
-    let problem = InvalidRequest::at(InvalidReason::NotJson, "", problem.as_str());
-    let mut response = json(*status, problem.to_json());
+    let mut response = json(*status, openrtb::error_json("", problem));
     if let Some(allow) = allow {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     }

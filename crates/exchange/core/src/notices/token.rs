@@ -171,14 +171,6 @@ pub enum BeaconTokenError {
 
 units::labelled!(BeaconTokenError);
 
-impl fmt::Display for BeaconTokenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.label())
-    }
-}
-
-impl std::error::Error for BeaconTokenError {}
-
 /// Keys for tokens. The first seals; all open. To rotate, add a new key in front and keep the old
 /// one until its last token has expired.
 #[derive(Clone)]

@@ -54,12 +54,4 @@ pub enum CallOutcome {
     Abandoned = 14,
 }
 
-impl CallOutcome {
-    /// Every outcome, in declaration order.
-    pub const ALL: [Self; 14] = *Self::VARIANTS.as_array().expect("that is how many there are");
-
-    /// The metric label.
-    pub fn label(self) -> &'static str {
-        self.into()
-    }
-}
+units::labelled!(CallOutcome);

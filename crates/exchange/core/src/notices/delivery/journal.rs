@@ -73,44 +73,26 @@ pub enum JournalRecord {
 }
 
 /// Why bytes are not a record. Order is precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum JournalDecodeError {
-    /// They end too early.
+    #[error("ends too early")]
     Truncated,
-    /// Written by a later release.
+    #[error("version {0}, known is {VERSION}: use the release that wrote it")]
     Version(u8),
-    /// A type unknown to this version.
+    #[error("unknown type {0}")]
     Type(u8),
-    /// An outcome unknown to this version.
+    #[error("unknown outcome {0}")]
     Outcome(u8),
-    /// A reservation without a currency.
+    #[error("a reservation without a currency")]
     Reservation,
-    /// Text that is not UTF-8.
+    #[error("text is not UTF-8")]
     Text,
-    /// A notice that cannot be sent.
+    #[error("not a notice that could be sent")]
     Notice,
-    /// Bytes after the last field.
+    #[error("goes on behind its end")]
     Trailing,
 }
-
-impl std::fmt::Display for JournalDecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Truncated => f.write_str("ends too early"),
-            Self::Version(version) => {
-                write!(f, "version {version}, known is {VERSION}: use the release that wrote it")
-            }
-            Self::Type(kind) => write!(f, "unknown type {kind}"),
-            Self::Outcome(outcome) => write!(f, "unknown outcome {outcome}"),
-            Self::Reservation => f.write_str("a reservation without a currency"),
-            Self::Text => f.write_str("text is not UTF-8"),
-            Self::Notice => f.write_str("not a notice that could be sent"),
-            Self::Trailing => f.write_str("goes on behind its end"),
-        }
-    }
-}
-
-impl std::error::Error for JournalDecodeError {}
 
 impl JournalRecord {
     /// The record's bytes.
