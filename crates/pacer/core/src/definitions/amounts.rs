@@ -4,7 +4,14 @@
 
 use units::{Currency, Decimal, DecimalError, Nanos, Ppm};
 
-use crate::ledger::{Holdback, Money};
+use crate::ledger::{Holdback, LimitSpan, Money};
+
+/// The keys of limits. The API may override them in a file's definition.
+pub const LIMIT_KEYS: [(&str, LimitSpan); 3] = [
+    ("budget", LimitSpan::Life),
+    ("daily_budget", LimitSpan::Day),
+    ("hourly_budget", LimitSpan::Hour),
+];
 
 /// Parses `"1000.00"` in the account's currency; `"1000.00 USD"` repeats the currency.
 pub fn money(text: &str, currency: Currency) -> Result<Money, String> {

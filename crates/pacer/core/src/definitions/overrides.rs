@@ -6,9 +6,6 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileOverrides(Option<Box<Map<String, Value>>>);
 
-/// The keys that the API may override.
-pub const OVERRIDABLE_KEYS: [&str; 4] = ["paused", "budget", "daily_budget", "hourly_budget"];
-
 impl FileOverrides {
     /// Overrides keys of the file's definition.
     pub fn set(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {

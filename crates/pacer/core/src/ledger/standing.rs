@@ -7,7 +7,7 @@ use units::{Currency, Nanos};
 use super::Ledger;
 use super::account::LedgerAccount;
 use super::campaign::LedgerCampaign;
-use super::limits::definition::AccountId;
+use super::limits::definition::{AccountId, LimitSpan};
 use super::limits::level::{LimitLevel, LimitLevels};
 use super::limits::tally::{Exposure, ExposureTally, HourExposure};
 use crate::calendar::{CalendarHour, Period};
@@ -54,6 +54,17 @@ pub struct Spend {
     pub now: Nanos,
     /// By hour of today. Hours without leases, or folded before the start, are only in `today`.
     pub hours: Vec<HourSpend>,
+}
+
+impl Spend {
+    /// Spend in the present span.
+    pub const fn of(&self, span: LimitSpan) -> Nanos {
+        match span {
+            LimitSpan::Life => self.life,
+            LimitSpan::Day => self.today,
+            LimitSpan::Hour => self.now,
+        }
+    }
 }
 
 /// Spend in an hour.

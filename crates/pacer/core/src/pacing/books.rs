@@ -71,15 +71,15 @@ impl FundsSource for Ledger {
                 }
             }
         };
-        let purse = |span, spent: Nanos| SpanFunds {
-            spent,
-            own: limit(LimitOwner::Campaign, span, spent.get()).map(Nanos::new),
-            shared: limit(LimitOwner::Account, span, spent.get()).map(Nanos::new),
+        let funds = |span| SpanFunds {
+            spent: spend.of(span),
+            own: limit(LimitOwner::Campaign, span, spend.of(span).get()).map(Nanos::new),
+            shared: limit(LimitOwner::Account, span, spend.of(span).get()).map(Nanos::new),
         };
         Some(Funds {
-            life: purse(LimitSpan::Life, spend.life),
-            day: purse(LimitSpan::Day, spend.today),
-            hour: purse(LimitSpan::Hour, spend.now),
+            life: funds(LimitSpan::Life),
+            day: funds(LimitSpan::Day),
+            hour: funds(LimitSpan::Hour),
         })
     }
 }

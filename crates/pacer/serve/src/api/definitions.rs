@@ -1,13 +1,11 @@
 //! Schemas of definitions and their patches, from the declarations that read them.
 
+use pacer_core::definitions::amounts::LIMIT_KEYS;
 use runtime::config::{Section, describe, json_schema};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use crate::registry::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
-
-/// Limits, which have a route of their own.
-const LIMITS: [&str; 3] = ["budget", "daily_budget", "hourly_budget"];
 
 const ACCOUNT: &str = "AccountDefinition";
 const CAMPAIGN: &str = "CampaignDefinition";
@@ -41,7 +39,7 @@ pub(super) fn limits(generator: &mut SchemaGenerator) -> Schema {
     named(generator, "Budgets", || {
         let mut schema = patch(declared_account());
         if let Some(properties) = schema["properties"].as_object_mut() {
-            properties.retain(|name, _| LIMITS.contains(&name.as_str()));
+            properties.retain(|name, _| LIMIT_KEYS.iter().any(|(key, _)| key == name));
         }
         schema["properties"]["version"] = json!({
             "type": "integer",

@@ -75,11 +75,7 @@ impl DeliveryProgress {
         let spans = followed.into_iter().chain([LimitSpan::Day, LimitSpan::Life, LimitSpan::Hour]);
         let limited = spans.into_iter().find_map(|span| Some((span, limit_of(span)?)));
         let span = limited.map(|(span, _)| span);
-        let spent = spend.map(|spend| match span {
-            Some(LimitSpan::Day) => spend.today,
-            Some(LimitSpan::Hour) => spend.now,
-            Some(LimitSpan::Life) | None => spend.life,
-        });
+        let spent = spend.map(|spend| spend.of(span.unwrap_or(LimitSpan::Life)));
         Self {
             refusal: why.refusal,
             span,

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use pacer_core::definitions::amounts::LIMIT_KEYS;
 use pacer_core::definitions::keys::{KeyLookup, KeyedRequest};
-use pacer_core::definitions::overrides::{FileOverrides, OVERRIDABLE_KEYS, merge};
-use pacer_core::ledger::{BudgetLimits, Holdback, SLOTS_MAX};
+use pacer_core::definitions::overrides::{FileOverrides, merge};
+use pacer_core::ledger::{BudgetLimits, Holdback, LimitSpan, SLOTS_MAX};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
 use runtime::config::ConfigProblem;
 use serde_json::{Map, Value, json};
-use units::{Amount, Nanos};
+use units::Amount;
 
 use super::changes::{AuditAction, DefinitionStep, NewEntry};
 use super::refused::ChangeRefusal;
@@ -223,14 +224,14 @@ impl<R: CampaignRules> Registry<R> {
     fn below_spent(&self, kind: StoredKind, id: &str, limits: &BudgetLimits) -> Vec<String> {
         // A ledger that does not answer is reported by the change itself.
         let Ok(Some(spend)) = self.spend(kind, id) else { return Vec::new() };
-        let levels = [
-            ("budget", limits.life, spend.life, "in all"),
-            ("daily_budget", limits.day, spend.today, "today"),
-            ("hourly_budget", limits.hour, spend.now, "in this hour"),
-        ];
-        let below = levels.into_iter().filter_map(|(key, limit, spent, when): (_, _, Nanos, _)| {
-            let limit = limit?.amount;
+        let below = LIMIT_KEYS.into_iter().filter_map(|(key, span)| {
+            let (limit, spent) = (limits.of(span)?.amount, spend.of(span));
             (limit < spent).then(|| {
+                let when = match span {
+                    LimitSpan::Life => "in all",
+                    LimitSpan::Day => "today",
+                    LimitSpan::Hour => "in this hour",
+                };
                 let shown = |nanos| Amount::new(nanos, spend.currency);
                 let [limit, spent] = shown(limit).compared(shown(spent));
                 format!(
@@ -387,8 +388,8 @@ fn apply_edit(
 }
 
 fn check_budgets(budgets: &Map<String, Value>) -> Result<(), ChangeRefusal> {
-    let (_, known) = OVERRIDABLE_KEYS.split_first().expect("there are four");
-    let unknown = budgets.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+    let is_limit = |key: &str| LIMIT_KEYS.iter().any(|(known, _)| *known == key);
+    let unknown = budgets.iter().filter(|(key, _)| !is_limit(key));
     let mut problems: Vec<_> = unknown
         .map(|(key, _)| {
             problem(key, None, "unknown key, write budget, daily_budget or hourly_budget")

@@ -187,13 +187,17 @@ impl BudgetLimits {
         }
     }
 
-    pub(in crate::ledger) fn of(&self, span: LimitSpan) -> u64 {
-        let limit = match span {
+    /// The limit of a span. None if unlimited.
+    pub const fn of(&self, span: LimitSpan) -> Option<Money> {
+        match span {
             LimitSpan::Life => self.life,
             LimitSpan::Day => self.day,
             LimitSpan::Hour => self.hour,
-        };
-        limit.map_or(UNLIMITED, |money| money.amount.get())
+        }
+    }
+
+    pub(in crate::ledger) fn nanos(&self, span: LimitSpan) -> u64 {
+        self.of(span).map_or(UNLIMITED, |money| money.amount.get())
     }
 }
 

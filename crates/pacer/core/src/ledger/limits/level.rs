@@ -115,9 +115,9 @@ fn spans(
     hour: &CalendarHour,
 ) -> [(LimitSpan, u64, Exposure); 3] {
     [
-        (LimitSpan::Life, limits.of(LimitSpan::Life), tally.life),
-        (LimitSpan::Day, limits.of(LimitSpan::Day), tally.day(hour.day)),
-        (LimitSpan::Hour, limits.of(LimitSpan::Hour), tally.hour(hour.period)),
+        (LimitSpan::Life, limits.nanos(LimitSpan::Life), tally.life),
+        (LimitSpan::Day, limits.nanos(LimitSpan::Day), tally.day(hour.day)),
+        (LimitSpan::Hour, limits.nanos(LimitSpan::Hour), tally.hour(hour.period)),
     ]
 }
 
@@ -134,8 +134,8 @@ pub(in crate::ledger) fn excess(
 ) -> Nanos {
     let over = |sum: Exposure, cap: u64| sum.exposure().saturating_sub(cap);
     let passing = |hour: &CalendarHour| {
-        let of_day = over(tally.day(hour.day), limits.of(LimitSpan::Day));
-        of_day.max(over(tally.hour(hour.period), limits.of(LimitSpan::Hour)))
+        let of_day = over(tally.day(hour.day), limits.nanos(LimitSpan::Day));
+        of_day.max(over(tally.hour(hour.period), limits.nanos(LimitSpan::Hour)))
     };
-    Nanos::new(over(tally.life, limits.of(LimitSpan::Life)).max(hour.map_or(0, passing)))
+    Nanos::new(over(tally.life, limits.nanos(LimitSpan::Life)).max(hour.map_or(0, passing)))
 }
