@@ -48,20 +48,20 @@ pub(super) fn limits(generator: &mut SchemaGenerator) -> Schema {
         });
         schema["minProperties"] = 1.into();
         schema["description"] =
-            "Limits: absolute amounts; null takes one away, and one that is absent stays.".into();
+            "Absolute limits. Null removes a limit; an absent one does not change.".into();
         schema
     })
 }
 
 fn declared_account() -> Value {
-    declared("Who pays. The keys are those of `[[account]]` in a file.", |s| {
+    declared("An account, which pays. The keys are those of `[[account]]` in a file.", |s| {
         drop(DefinedAccount::read(s));
     })
 }
 
 fn declared_campaign<R: CampaignRules>() -> Value {
     let facts = |_: &str| Ok(AccountFacts::unknown());
-    let doc = "What is paid for. The keys are those of `[[campaign]]` in a file.";
+    let doc = "A campaign. The keys are those of `[[campaign]]` in a file.";
     let mut schema = declared(doc, |s| drop(DefinedCampaign::<R>::read(s, facts)));
     let required = schema["required"].as_array_mut().expect("a table's schema lists its keys");
     required.extend(R::REQUIRED_TABLES.iter().map(|&table| table.into()));

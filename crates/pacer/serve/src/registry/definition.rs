@@ -96,15 +96,14 @@ pub struct DefinedCampaign<R> {
 impl DefinedAccount {
     /// Reads an account's table.
     pub fn read(s: &mut Section<'_>) -> Self {
-        let id = s.parsed("id", Required("acme"), id, "Its name, for campaigns and operators.");
+        let id = s.parsed("id", Required("acme"), id, "Unique ID of the account.");
         let currency =
-            s.currency("currency", Required("USD"), "Of all its money; it does not change.");
+            s.currency("currency", Required("USD"), "Its currency. It cannot be changed.");
         let (time_zone, zone) = s.parsed(
             "time_zone",
             "UTC",
             |name| clocks::zone(name).map(|zone| (name.to_owned(), zone)),
-            "Whose clocks count its days and hours, as the IANA data base names it; it does not \
-             change.",
+            "Time zone of its days and hours, a name of the IANA database. It cannot be changed.",
         );
         let limits = limits(s, currency);
         let late_holdback = late_holdback(s, currency);
@@ -112,9 +111,10 @@ impl DefinedAccount {
             "seats",
             Optional(&["dsp-3/acme"]),
             seat,
-            "Seats of DSPs that win only what this account authorises, each `dsp/seat`, 1,000 at most.",
+            "Seats of DSPs that pay from this account, each as `dsp/seat`; at most 1,000. They win only \
+             while the account has budget.",
         );
-        let is_paused = s.boolean("paused", false, "Whether nothing of it may be spent.");
+        let is_paused = s.boolean("paused", false, "Whether all its spending is paused.");
         let seats = seats.unwrap_or_default();
         let mut known = BTreeSet::new();
         if let Some((dsp, seat)) = seats.iter().find(|seat| !known.insert(*seat)) {
@@ -133,7 +133,7 @@ impl DefinedAccount {
 impl<R: CampaignRules> DefinedCampaign<R> {
     /// Reads a campaign's table. `facts` returns the account's facts, or a remedy.
     pub fn read(s: &mut Section<'_>, facts: impl Fn(&str) -> Result<AccountFacts, String>) -> Self {
-        let id = s.parsed("id", Required("summer"), id, "Its name, for operators and `bid.cid`.");
+        let id = s.parsed("id", Required("summer"), id, "Unique ID; bids carry it as `cid`.");
         let (account, of) = account(s, facts);
         let (start, end) = flight(s, &of.zone);
         let limits = limits(s, of.currency);
@@ -142,9 +142,10 @@ impl<R: CampaignRules> DefinedCampaign<R> {
             "hours",
             Optional(&["mon-fri 08-20"]),
             hours::hours,
-            "When it runs, on the account's clocks: days, hours or both; always, where absent.",
+            "Days and hours of the week in which the campaign runs, in the account's time zone. If \
+             absent, it always runs.",
         );
-        let is_paused = s.boolean("paused", false, "Whether it may not bid.");
+        let is_paused = s.boolean("paused", false, "Whether the campaign is paused.");
         let rules = R::read(s, &of);
         let pacing = pacing::read(s, rules.is_fixed_price());
         let always = |parts: Vec<Daypart>| parts.into_iter().reduce(hours::union);
@@ -178,7 +179,7 @@ fn account(
         "account",
         RequiredOption("acme"),
         id,
-        "Who pays: the id of an account; it does not change.",
+        "ID of the account that pays. It cannot be changed.",
     );
     let unknown = AccountFacts::unknown();
     let Some(account) = account else { return (String::new(), unknown) };
@@ -197,13 +198,13 @@ fn flight(s: &mut Section<'_>, zone: &TimeZone) -> (LocalInstant, LocalInstant) 
         "start",
         RequiredOption("2026-11-01T00:00:00"),
         instant,
-        "Start of the flight, on the account's clocks, or with an offset.",
+        "Start of the flight, in the account's time zone unless it has an offset.",
     );
     let end = s.parsed(
         "end",
         RequiredOption("2026-12-01T00:00:00"),
         instant,
-        "End of the flight, exclusive.",
+        "End of the flight, exclusive, in the account's time zone unless it has an offset.",
     );
     if let (Some(start), Some(end)) = (&start, &end)
         && end.unix_ms <= start.unix_ms
@@ -218,9 +219,9 @@ fn limits(s: &mut Section<'_>, currency: Currency) -> BudgetLimits {
         s.parsed(key, Optional(example), |text| amounts::money(text, currency), doc)
     };
     BudgetLimits {
-        life: limit("budget", "1000.00", "The most that it spends in all; absent, no limit."),
-        day: limit("daily_budget", "100.00", "The most that it spends on a day."),
-        hour: limit("hourly_budget", "10.00", "The most that it spends in an hour."),
+        life: limit("budget", "1000.00", "Maximum total spend. No limit if absent."),
+        day: limit("daily_budget", "100.00", "Maximum spend per day. No limit if absent."),
+        hour: limit("hourly_budget", "10.00", "Maximum spend per hour. No limit if absent."),
     }
 }
 
@@ -229,8 +230,8 @@ fn late_holdback(s: &mut Section<'_>, currency: Currency) -> Holdback {
         "late_holdback",
         Optional("1%"),
         |text| amounts::holdback(text, currency),
-        "What of every limit is kept back for wins that come late or above their price: a share, or \
-         an amount.",
+        "Part of every limit that is held back for wins that are billed late or above the reserved \
+         price: a percentage or an amount.",
     );
     holdback.unwrap_or_default()
 }

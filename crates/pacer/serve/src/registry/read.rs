@@ -353,12 +353,13 @@ fn read_file<R: CampaignRules>(
         Err(no_account(id, own.keys().chain(told.keys())))
     };
     let read = |s: &mut Section<'_>| {
-        let accounts = s.tables("account", "Who pays.", |s| (s.line(), DefinedAccount::read(s)));
+        let accounts =
+            s.tables("account", "An account, which pays.", |s| (s.line(), DefinedAccount::read(s)));
         let known = |(_, account): &(_, DefinedAccount)| {
             (account.id.as_str().into(), account.facts.clone())
         };
         own.borrow_mut().extend(accounts.iter().map(known));
-        let mut campaigns = s.tables("campaign", "What is paid for.", |s| {
+        let mut campaigns = s.tables("campaign", "A campaign.", |s| {
             (s.line(), DefinedCampaign::<R>::read(s, facts))
         });
         // This may run several times.

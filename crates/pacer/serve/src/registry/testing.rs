@@ -323,13 +323,13 @@ impl<R: CampaignRules> Registry<R> {
 /// Every problem.
 pub fn check_text<R: CampaignRules>(name: &str, text: &str) -> Result<Value, ConfigProblems> {
     let loaded = parse_loaded(name, text, |s| {
-        let accounts = s.tables("account", "Who pays.", DefinedAccount::read);
+        let accounts = s.tables("account", "An account.", DefinedAccount::read);
         let of = |id: &str| {
             let found = accounts.iter().find(|account| account.id == id);
             let remedy = || "is no account: define it first".to_owned();
             found.map(|account| account.facts.clone()).ok_or_else(remedy)
         };
-        s.tables("campaign", "What is paid for.", |s| DefinedCampaign::<R>::read(s, of));
+        s.tables("campaign", "A campaign.", |s| DefinedCampaign::<R>::read(s, of));
     })?;
     Ok(loaded.effective.given_json())
 }

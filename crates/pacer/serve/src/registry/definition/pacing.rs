@@ -8,18 +8,21 @@ use pacer_core::strategy::{AuctionPricing, HOURS, StrategySettings, Week};
 use runtime::config::{Optional, Section};
 
 const GAINS: [(&str, &str); 12] = [
-    ("gain", "Of slot_dual: how hard it corrects, 0.01 to 2."),
-    ("catch_up", "Of slot_dual: over what share of the curve a deviation is made good."),
-    ("follow", "Of slot_dual: how far it follows the requests that come, 0 to 1."),
-    ("start", "The first multiplier, or the first share."),
-    ("multiplier_max", "The largest multiplier."),
-    ("up", "Of throttle: what the share grows by when behind, 1.01 to 2."),
-    ("down", "Of throttle: what it shrinks by when ahead, 0.5 to 0.99."),
-    ("proportional", "Of pid: per relative error, 0 to 5."),
-    ("integral", "Of pid: per sum of relative errors, 0.001 to 2."),
-    ("derivative", "Of pid: per change of the relative error, 0 to 2."),
-    ("step", "Of adaptive: what the step size is scaled by, 0.01 to 100."),
-    ("ahead", "How far the curve runs ahead of the traffic, 0 to 1."),
+    ("gain", "For slot_dual: strength of its corrections, 0.01 to 2."),
+    (
+        "catch_up",
+        "For slot_dual: share of the curve over which a deviation is corrected, 0.01 to 1.",
+    ),
+    ("follow", "For slot_dual: how far it follows actual instead of expected requests, 0 to 1."),
+    ("start", "Initial multiplier, or initial share of requests."),
+    ("multiplier_max", "Maximum multiplier."),
+    ("up", "For throttle: factor of the share of requests when behind plan, 1.01 to 2."),
+    ("down", "For throttle: factor of the share of requests when ahead of plan, 0.5 to 0.99."),
+    ("proportional", "For pid: gain on the relative error of a slot, 0 to 5."),
+    ("integral", "For pid: gain on the sum of relative errors, 0.001 to 2."),
+    ("derivative", "For pid: gain on the change of the relative error, 0 to 2."),
+    ("step", "For adaptive: scale of the step size, 0.01 to 100."),
+    ("ahead", "How far the spending curve runs ahead of the traffic, 0 to 1."),
 ];
 
 /// Distinct pacings of a file's campaigns, which mostly use a few.
@@ -41,7 +44,9 @@ impl Pacings {
 }
 
 pub(in crate::registry) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> PacingPolicy {
-    s.section("strategy", "How it spends.", |s| read_table(s, is_fixed_price))
+    s.section("strategy", "Pacing: how the campaign spreads its spend.", |s| {
+        read_table(s, is_fixed_price)
+    })
 }
 
 fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> PacingPolicy {
@@ -50,8 +55,8 @@ fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> PacingPolicy {
         "name",
         Optional("slot_dual"),
         &known,
-        "Which: asap, even, throttle, pid, adaptive or slot_dual. Absent: slot_dual, or even \
-         where the price is fixed.",
+        "Pacing strategy: asap, even, throttle, pid, adaptive or slot_dual. If absent: slot_dual, or \
+         even if the price is fixed.",
     );
     let fallback =
         if is_fixed_price { StrategySettings::Even } else { StrategySettings::default() };
@@ -89,7 +94,7 @@ fn pricing(s: &mut Section<'_>, settings: &mut StrategySettings) {
         ("second_price", AuctionPricing::SecondPrice),
         ("first_price", AuctionPricing::FirstPrice),
     ];
-    let doc = "Of slot_dual: what a win costs.";
+    let doc = "For slot_dual: pricing of the auctions that it bids in, which determines what a win costs.";
     let Some(given) = s.one_of("pricing", Optional("second_price"), &known, doc) else { return };
     match settings {
         StrategySettings::SlotDual(it) => it.pricing = given,
@@ -106,14 +111,14 @@ fn forecast(s: &mut Section<'_>) -> TrafficForecast {
         "forecast",
         Optional("uniform"),
         &known,
-        "Which traffic the curve expects: the same at any time, or as in the weeks before.",
+        "Traffic that the spending curve expects: uniform, or as observed in earlier weeks.",
     );
     let weights = s.integers(
         "forecast_weights",
         Optional(&[1, 1, 2]),
         0..=u32::MAX,
-        "Instead of `forecast`: a weight for each of the 168 hours of the week, from Monday, \
-         midnight to one, on the account's clocks.",
+        "Expected traffic instead of `forecast`: a weight for each of the 168 hours of the week, \
+         from Monday 00:00, in the account's time zone.",
     );
     let Some(weights) = weights else { return named.unwrap_or_default() };
     if named.is_some() {
