@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use pacer_core::calendar::{Calendar, CalendarHour, Period};
 use pacer_core::ledger::{
-    AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, Holdback, ZoneId,
+    AccountId, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback, ZoneId,
 };
 use pacer_core::messages::{CampaignIndex, RequestCounts};
 use pacer_core::pacing::{
@@ -51,7 +51,7 @@ fn pacer(kept: Option<PacingSnapshot>) -> CampaignPacer {
     pacer.take_zone(ZoneId(0), "UTC", calendar, ZoneOffsets::utc());
     pacer.take_account(AccountId(0), ZoneId(0), 1);
     kept.into_iter().for_each(|kept| pacer.restore(kept));
-    let definition = CampaignDefinition {
+    let definition = CampaignTerms {
         slot: CampaignIndex(0),
         version: 1,
         account: AccountId(0),

@@ -48,8 +48,8 @@ use folding::FoldQueue;
 use timers::Timers;
 
 pub use limits::definition::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    DefinitionError, Holdback, LimitSpan, Money, SLOTS_MAX, ZoneId,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, DefinitionError,
+    Holdback, LimitSpan, Money, SLOTS_MAX, ZoneId,
 };
 pub use limits::level::{LimitLevel, LimitOwner};
 pub use settings::LedgerSettings;
@@ -100,7 +100,7 @@ pub struct Ledger {
     account_at: BTreeMap<AccountId, u32>,
     campaigns: Vec<Option<Box<LedgerCampaign>>>,
     /// Campaigns whose account is not known yet.
-    strangers: BTreeMap<AccountId, Vec<CampaignDefinition>>,
+    strangers: BTreeMap<AccountId, Vec<CampaignTerms>>,
     /// Leases whose campaign is not known yet.
     orphans: BTreeMap<CampaignIndex, Vec<(Period, DeadLease)>>,
     orphans_unsaved: BTreeSet<CampaignIndex>,

@@ -31,7 +31,7 @@ pub use config::BudgetsConfig;
 pub use keys::Keyring;
 pub use ledger::feed::SettlementFeed;
 pub use ledger::handle::{
-    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle,
+    DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, PacedCampaign,
 };
 pub use ledger::rings::{HaltFlag, ShardRings};
 pub use ledger::start::{LedgerStart, LedgerStartError, LedgerThread, OpenLedger, StartedLedger};

@@ -10,9 +10,7 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pacer_core::calendar::Period;
-use pacer_core::ledger::{
-    AccountDefinition, BudgetLimits, CampaignDefinition, LedgerInput, LedgerOutbox,
-};
+use pacer_core::ledger::{AccountTerms, BudgetLimits, CampaignTerms, LedgerInput, LedgerOutbox};
 use pacer_core::messages::{BudgetGrant, CampaignIndex, SpendingGate};
 use pacer_core::shard::ShardLedger;
 use pacer_core::store::{Batch, LeaseKey};
@@ -151,12 +149,12 @@ impl Observer {
     }
 
     /// Notes the limits of an account.
-    pub(super) fn account_defined(&mut self, account: &AccountDefinition) {
+    pub(super) fn account_defined(&mut self, account: &AccountTerms) {
         self.note_most(SimLimitOwner::Account(account.id.0), &account.limits);
     }
 
     /// Notes the limits of a campaign.
-    pub(super) fn campaign_defined(&mut self, campaign: &CampaignDefinition) {
+    pub(super) fn campaign_defined(&mut self, campaign: &CampaignTerms) {
         self.note_most(SimLimitOwner::Campaign(campaign.slot.0), &campaign.budget.limits);
     }
 

@@ -2,8 +2,8 @@
 //! outlive processes.
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    Holdback, LedgerInput, Money, ZoneId,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback,
+    LedgerInput, Money, ZoneId,
 };
 use pacer_core::messages::CampaignIndex;
 use units::{Currency, Nanos, Ppm};
@@ -17,8 +17,8 @@ const CURRENCIES: [Currency; 2] = [Currency::USD, Currency::parse("EUR").expect(
 /// All current definitions.
 #[derive(Clone, Debug)]
 pub(super) struct SimOperator {
-    pub(super) accounts: Vec<AccountDefinition>,
-    pub(super) campaigns: Vec<CampaignDefinition>,
+    pub(super) accounts: Vec<AccountTerms>,
+    pub(super) campaigns: Vec<CampaignTerms>,
 }
 
 pub(super) fn currency_of(account: u32) -> Currency {
@@ -32,7 +32,7 @@ fn money(account: u32, amount: u64) -> Option<Money> {
 impl SimOperator {
     pub(super) fn new(options: &BudgetScenario, chance: &mut Chance) -> Self {
         let accounts = u32::try_from(options.zones.len()).expect("few");
-        let account = |id: u32, chance: &mut Chance| AccountDefinition {
+        let account = |id: u32, chance: &mut Chance| AccountTerms {
             id: AccountId(id),
             version: 1,
             currency: currency_of(id),
@@ -55,7 +55,7 @@ impl SimOperator {
                 day: maybe(money(id, chance.within(500..=2_000)), chance),
                 hour: maybe(money(id, chance.within(150..=900)), chance),
             };
-            CampaignDefinition {
+            CampaignTerms {
                 slot: CampaignIndex(slot),
                 version: 1,
                 account: AccountId(id),

@@ -2,14 +2,14 @@
 
 use units::Tick;
 
-use super::limits::definition::{AccountDefinition, DefinitionError};
+use super::limits::definition::{AccountTerms, DefinitionError};
 use super::limits::level::{LimitLevel, LimitOwner, levels_of};
 use super::limits::tally::ExposureTally;
 use crate::calendar::CalendarHour;
 use crate::messages::CampaignIndex;
 
 pub(super) struct LedgerAccount {
-    pub(super) definition: AccountDefinition,
+    pub(super) definition: AccountTerms,
     pub(super) tally: ExposureTally,
     pub(super) members: Vec<CampaignIndex>,
     /// Campaigns without budget because this account has no headroom.
@@ -20,7 +20,7 @@ pub(super) struct LedgerAccount {
 }
 
 impl LedgerAccount {
-    pub(super) fn new(definition: &AccountDefinition) -> Result<Self, DefinitionError> {
+    pub(super) fn new(definition: &AccountTerms) -> Result<Self, DefinitionError> {
         definition.limits.check(definition.late_holdback, definition.currency)?;
         Ok(Self {
             definition: *definition,
@@ -33,7 +33,7 @@ impl LedgerAccount {
     }
 
     /// Takes a definition. Returns false if it is not newer.
-    pub(super) fn define(&mut self, next: &AccountDefinition) -> Result<bool, DefinitionError> {
+    pub(super) fn define(&mut self, next: &AccountTerms) -> Result<bool, DefinitionError> {
         let known = &self.definition;
         if next.currency != known.currency {
             return Err(DefinitionError::CurrencyChanged(known.currency));
@@ -50,7 +50,7 @@ impl LedgerAccount {
     }
 
     pub(super) fn levels(&self, hour: &CalendarHour) -> [LimitLevel; 3] {
-        let AccountDefinition { limits, late_holdback, .. } = &self.definition;
+        let AccountTerms { limits, late_holdback, .. } = &self.definition;
         levels_of(LimitOwner::Account, limits, *late_holdback, &self.tally, hour)
     }
 }

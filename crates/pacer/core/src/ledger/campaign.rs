@@ -11,7 +11,7 @@ use units::{Currency, Nanos, Tick};
 
 use super::account::LedgerAccount;
 use super::folding::ClosedLease;
-use super::limits::definition::{CampaignBudget, CampaignDefinition, DefinitionError};
+use super::limits::definition::{CampaignBudget, CampaignTerms, DefinitionError};
 use super::limits::level::{LimitLevels, LimitOwner, levels_of};
 use super::limits::tally::{ExposureTally, UNLIMITED};
 use super::settings::LedgerSettings;
@@ -81,7 +81,7 @@ pub(super) struct CampaignNeeds {
 }
 
 pub(super) struct LedgerCampaign {
-    pub(super) definition: CampaignDefinition,
+    pub(super) definition: CampaignTerms,
     pub(super) account: u32,
     pub(super) tally: ExposureTally,
     pub(super) books: Vec<PeriodLeases>,
@@ -118,7 +118,7 @@ pub(super) struct LedgerCampaign {
 
 impl LedgerCampaign {
     pub(super) fn new(
-        definition: &CampaignDefinition,
+        definition: &CampaignTerms,
         account: u32,
         currency: Currency,
         settings: &LedgerSettings,
@@ -157,7 +157,7 @@ impl LedgerCampaign {
     /// Takes a definition. Returns false if it is not newer.
     pub(super) fn define(
         &mut self,
-        next: &CampaignDefinition,
+        next: &CampaignTerms,
         currency: Currency,
     ) -> Result<bool, DefinitionError> {
         let known = &self.definition;

@@ -9,9 +9,7 @@ use super::account::LedgerAccount;
 use super::campaign::book::{DeadLease, late_of, left_of};
 use super::campaign::{LedgerCampaign, StepContext};
 use super::folding::ClosedLease;
-use super::limits::definition::{
-    AccountDefinition, CampaignDefinition, DefinitionError, SLOTS_MAX, ZoneId,
-};
+use super::limits::definition::{AccountTerms, CampaignTerms, DefinitionError, SLOTS_MAX, ZoneId};
 use super::limits::level::excess;
 use super::limits::tally::Exposure;
 use super::step::{
@@ -85,7 +83,7 @@ impl Ledger {
 
     fn define_account(
         &mut self,
-        definition: &AccountDefinition,
+        definition: &AccountTerms,
         outbox: &mut LedgerOutbox,
     ) -> Result<AcceptedDefinition, DefinitionError> {
         let Some(zone) = self.zones.get(&definition.zone) else {
@@ -117,7 +115,7 @@ impl Ledger {
 
     fn define_campaign(
         &mut self,
-        definition: &CampaignDefinition,
+        definition: &CampaignTerms,
     ) -> Result<AcceptedDefinition, DefinitionError> {
         if definition.slot.0 >= SLOTS_MAX {
             return Err(DefinitionError::SlotTooLarge(definition.slot));

@@ -2,9 +2,7 @@
 
 use units::{Currency, Nanos, Tick};
 
-use super::limits::definition::{
-    AccountDefinition, AccountId, CampaignDefinition, DefinitionError, ZoneId,
-};
+use super::limits::definition::{AccountId, AccountTerms, CampaignTerms, DefinitionError, ZoneId};
 use crate::calendar::Calendar;
 use crate::messages::{
     BudgetGrant, CampaignIndex, Receipt, RefillRequest, SpendReport, SpendingGate,
@@ -44,10 +42,10 @@ pub enum LedgerInput {
     /// The hours of a zone, from at most a day ago. A later table must agree on begun hours.
     Calendar(ZoneId, Calendar),
     /// An account, new or changed.
-    Account(AccountDefinition),
+    Account(AccountTerms),
     /// A campaign, new or changed, possibly before its account. While a lease waits for its
     /// campaign nothing is leased to any, because the lease's account is unknown.
-    Campaign(CampaignDefinition),
+    Campaign(CampaignTerms),
     /// From a shard.
     Report(u16, SpendReport),
     /// From a shard.

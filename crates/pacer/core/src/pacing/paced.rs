@@ -11,11 +11,11 @@ use super::look::PacingContext;
 use super::plan::{self, CurveShape, FlightChoice, FlightPlan, LimitFlight, ReportedFlight};
 use super::sums::ObservedSums;
 use super::terms::{PacingPolicy, TrafficForecast};
-use crate::ledger::{AccountId, CampaignDefinition, Daypart};
+use crate::ledger::{AccountId, CampaignTerms, Daypart};
 use crate::strategy::{BidPace, CampaignFlight, Learner, SlotEnd, StrategyState, Week, step};
 
 /// A campaign's pacing state: about a kilobyte, plus a curve's points.
-pub(super) struct PacedCampaign {
+pub(super) struct CampaignPacing {
     pub(super) version: u64,
     pub(super) account: AccountId,
     pub(super) flight: CampaignFlight,
@@ -39,8 +39,8 @@ pub(super) struct PacedCampaign {
     pub(super) due_ms: u64,
 }
 
-impl PacedCampaign {
-    pub(super) fn new(definition: &CampaignDefinition, flight: CampaignFlight, week: Week) -> Self {
+impl CampaignPacing {
+    pub(super) fn new(definition: &CampaignTerms, flight: CampaignFlight, week: Week) -> Self {
         Self {
             version: 0,
             account: definition.account,

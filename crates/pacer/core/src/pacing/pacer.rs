@@ -12,11 +12,11 @@ use super::books::FundsSource;
 use super::curve::{CurveSource, PacingCurve};
 use super::kept::{PacingSnapshot, digest};
 use super::look::{AccountClocks, PacingContext, PayingAccount};
-use super::paced::{PacedCampaign, opened};
+use super::paced::{CampaignPacing, opened};
 use super::terms::{BiddingStatus, PacingError, PacingPolicy, TrafficForecast};
 use super::weeks::Weeks;
 use crate::calendar::Calendar;
-use crate::ledger::{AccountId, CampaignDefinition, Daypart, LimitSpan, ZoneId};
+use crate::ledger::{AccountId, CampaignTerms, Daypart, LimitSpan, ZoneId};
 use crate::messages::{CampaignIndex, RequestCounts, SpendReport, index};
 use crate::strategy::{BidPace, CampaignFlight, HOURS, Week, ZoneOffsets};
 
@@ -42,7 +42,7 @@ pub struct CampaignPacer {
     now_ms: u64,
     zones: BTreeMap<ZoneId, AccountClocks>,
     payers: BTreeMap<AccountId, PayingAccount>,
-    campaigns: Vec<Option<Box<PacedCampaign>>>,
+    campaigns: Vec<Option<Box<CampaignPacing>>>,
     /// End of each campaign's slot. Entries other than the campaign's `due_ms` are outdated.
     due: BinaryHeap<Reverse<(u64, CampaignIndex)>>,
     /// Snapshots of campaigns without a look since the start.
@@ -89,7 +89,7 @@ impl CampaignPacer {
     /// The first problem of the definition; then nothing changes.
     pub fn define(
         &mut self,
-        definition: &CampaignDefinition,
+        definition: &CampaignTerms,
         pacing: Option<&Arc<PacingPolicy>>,
         now_ms: u64,
     ) -> Result<(), PacingError> {
@@ -103,7 +103,7 @@ impl CampaignPacer {
             self.campaigns.resize_with(at + 1, || None);
         }
         self.campaigns_known += u64::from(self.campaigns[at].is_none());
-        let new = || PacedCampaign::new(definition, flight, week.clone()).into();
+        let new = || CampaignPacing::new(definition, flight, week.clone()).into();
         let known = self.campaigns[at].get_or_insert_with(new);
         if definition.version <= known.version {
             return Ok(());
@@ -267,7 +267,7 @@ impl CampaignPacer {
         }
     }
 
-    fn paced(&mut self, slot: CampaignIndex) -> Option<&mut PacedCampaign> {
+    fn paced(&mut self, slot: CampaignIndex) -> Option<&mut CampaignPacing> {
         self.campaigns.get_mut(index(slot.0))?.as_deref_mut()
     }
 }

@@ -11,8 +11,8 @@ use super::*;
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    Holdback, Ledger, LedgerInput, LedgerOutbox, LedgerTime, LimitSpan, Money, ZoneId,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback,
+    Ledger, LedgerInput, LedgerOutbox, LedgerTime, LimitSpan, Money, ZoneId,
 };
 use crate::messages::{CampaignIndex, Epoch, RefillRequest, RequestCounts, SpendReport};
 use crate::refusal::SpendRefusal;
@@ -53,8 +53,8 @@ fn limited(nanos: u64, spent: u64) -> SpanFunds {
     SpanFunds { spent: Nanos::new(spent), own: Some(Nanos::new(nanos)), shared: None }
 }
 
-fn campaign(slot: u32, version: u64, (start, end): (u64, u64)) -> CampaignDefinition {
-    CampaignDefinition {
+fn campaign(slot: u32, version: u64, (start, end): (u64, u64)) -> CampaignTerms {
+    CampaignTerms {
         slot: CampaignIndex(slot),
         version,
         account: ACCOUNT,
@@ -574,7 +574,7 @@ fn the_ledger_tells_what_may_be_spent() {
     let settings = crate::ledger::LedgerSettings::new(1, Epoch(1), 1);
     let now = LedgerTime { tick: units::Tick::ZERO, unix_ms: START_MS + 5 * QUARTER_MS };
     let mut ledger = Ledger::new(settings, now, Vec::new(), 0);
-    let account = AccountDefinition {
+    let account = AccountTerms {
         id: ACCOUNT,
         version: 1,
         currency: usd,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use faults::process::isolated;
 use pacer_core::calendar::{Calendar, CalendarHour, Period};
 use pacer_core::ledger::{
-    AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, Holdback, ZoneId,
+    AccountId, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback, ZoneId,
 };
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::{
@@ -58,11 +58,11 @@ fn hours() -> Calendar {
     Calendar::new((0..48).map(hour).collect()).expect("its hours follow each other")
 }
 
-fn definition(slot: u32) -> CampaignDefinition {
+fn definition(slot: u32) -> CampaignTerms {
     // Some bid at all hours, others in one of three parts of the week.
     let open =
         |least: u8| (0..168).filter(|hour| hour % 24 >= least).fold(Daypart::NEVER, Daypart::with);
-    CampaignDefinition {
+    CampaignTerms {
         slot: CampaignIndex(slot),
         version: 1,
         account: AccountId(1),

@@ -5,8 +5,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountDiagnosis, AccountId, CampaignDefinition, LedgerReply, LimitOwner,
-    LimitSpan, Spend, SpendDiagnosis,
+    AccountDiagnosis, AccountId, AccountTerms, CampaignTerms, LedgerReply, LimitOwner, LimitSpan,
+    Spend, SpendDiagnosis,
 };
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::{BiddingStatus, PacingCurve, PacingError, PacingPolicy};
@@ -31,9 +31,9 @@ const REPLAY_MAX: Duration = Duration::from_secs(60);
 
 /// A campaign for the ledger: its budget and its pacing.
 #[derive(Clone, Debug)]
-pub struct CampaignTerms {
-    /// Its budget.
-    pub definition: CampaignDefinition,
+pub struct PacedCampaign {
+    /// Its budget, for the ledger.
+    pub terms: CampaignTerms,
     /// Its strategy. Without one it bids its value while it has budget.
     pub pacing: Option<Arc<PacingPolicy>>,
 }
@@ -110,7 +110,7 @@ pub enum LedgerError {
 pub(crate) type ReplySender<T> = SyncSender<T>;
 
 pub(crate) enum LedgerQuery {
-    Define(Vec<AccountDefinition>, Vec<CampaignTerms>, ReplySender<DefinitionReport>),
+    Define(Vec<AccountTerms>, Vec<PacedCampaign>, ReplySender<DefinitionReport>),
     /// Stores definitions and audit entries durably; the digest recognises a repeated change.
     Change(DefinitionChange, Digest, ReplySender<Result<(), StoreDenial>>),
     Read(StoreQuery, ReplySender<Result<QueryResult, StoreDenial>>),
@@ -144,8 +144,8 @@ impl LedgerHandle {
     /// Defines accounts, then campaigns. A definition no newer than the ledger's changes nothing.
     pub(crate) fn define(
         &self,
-        accounts: Vec<AccountDefinition>,
-        campaigns: Vec<CampaignTerms>,
+        accounts: Vec<AccountTerms>,
+        campaigns: Vec<PacedCampaign>,
     ) -> Result<DefinitionReport, LedgerError> {
         let count = u32::try_from(accounts.len() + campaigns.len()).unwrap_or(u32::MAX);
         let timeout = ASK_TIMEOUT.saturating_add(DEFINITION_TIMEOUT.saturating_mul(count));

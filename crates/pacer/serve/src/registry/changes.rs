@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pacer_core::definitions::difference::{KeyDifference, differences};
 use pacer_core::definitions::keys::KeyedRequest;
-use pacer_core::ledger::{AccountDefinition, DefinitionError, LedgerReply};
+use pacer_core::ledger::{AccountTerms, DefinitionError, LedgerReply};
 use pacer_core::store::{
     AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, DefinitionChange, DefinitionKey, DefinitionPut,
     StoredDefinition, StoredKind,
@@ -19,7 +19,7 @@ use tracing::{error, warn};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::table::record::DefinitionRecord;
 use super::table::{DefinitionEntry, DefinitionTable, view};
-use crate::ledger::handle::{CampaignTerms, DefinitionReport, LedgerError, LedgerHandle};
+use crate::ledger::handle::{DefinitionReport, LedgerError, LedgerHandle, PacedCampaign};
 use crate::ledger::zones::Zones;
 
 /// Bytes after which a change is split: a definition is stored twice, as itself and in the audit.
@@ -221,8 +221,8 @@ impl LedgerBacklog {
 
 #[derive(Default)]
 struct LedgerTerms {
-    accounts: Vec<AccountDefinition>,
-    campaigns: Vec<CampaignTerms>,
+    accounts: Vec<AccountTerms>,
+    campaigns: Vec<PacedCampaign>,
     /// Why an account is left out: the first reason.
     refused: Option<String>,
 }
@@ -238,8 +238,8 @@ impl LedgerTerms {
         let mut terms = Self::default();
         for id in accounts {
             // An account whose zone is gone still has seats, which wait for it.
-            terms.campaigns.extend(definitions.seats_terms(id));
-            match definitions.account_definition(id, zones).transpose() {
+            terms.campaigns.extend(definitions.paced_seats(id));
+            match definitions.account_terms(id, zones).transpose() {
                 Ok(definition) => terms.accounts.extend(definition),
                 Err(error) => {
                     error!(%error, account = &**id, "the ledger is not told of an account");
@@ -247,7 +247,7 @@ impl LedgerTerms {
                 }
             }
         }
-        terms.campaigns.extend(campaigns.iter().filter_map(|id| definitions.campaign_terms(id)));
+        terms.campaigns.extend(campaigns.iter().filter_map(|id| definitions.paced_campaign(id)));
         terms
     }
 }

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    Holdback,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback,
 };
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
@@ -19,7 +18,7 @@ use serde_json::{Map, Value};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::KnownAccounts;
 use super::refused::RegistryStartError;
-use crate::ledger::handle::CampaignTerms;
+use crate::ledger::handle::PacedCampaign;
 use crate::ledger::zones::{ZoneError, Zones};
 use catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
 use record::DefinitionRecord;
@@ -164,15 +163,15 @@ impl<R> DefinitionTable<R> {
         PublishedCatalogue { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
     }
 
-    pub(super) fn account_definition(
+    pub(super) fn account_terms(
         &mut self,
         id: &Arc<str>,
         zones: &Zones,
-    ) -> Option<Result<AccountDefinition, ZoneError>> {
+    ) -> Option<Result<AccountTerms, ZoneError>> {
         let number = self.assign_account_id(id);
         let entry = self.accounts.get(id)?;
         let account = entry.value.as_ref()?;
-        Some(zones.id(&account.time_zone).map(|zone| AccountDefinition {
+        Some(zones.id(&account.time_zone).map(|zone| AccountTerms {
             id: number,
             version: entry.version,
             currency: account.facts.currency,
@@ -184,18 +183,18 @@ impl<R> DefinitionTable<R> {
     }
 
     /// An account's seats for the ledger. None if it never had any.
-    pub(super) fn seats_terms(&mut self, id: &Arc<str>) -> Option<CampaignTerms> {
+    pub(super) fn paced_seats(&mut self, id: &Arc<str>) -> Option<PacedCampaign> {
         let number = self.assign_account_id(id);
         let entry = self.accounts.get(id)?;
         let (account, slot) = (entry.value.as_ref()?, entry.record.slot?);
         let is_paused = account.seats.is_empty() || entry.record.is_removed;
         let (version, budget) = (entry.version, always(is_paused));
-        let definition = CampaignDefinition { slot, version, account: number, budget };
-        Some(CampaignTerms { definition, pacing: None })
+        let terms = CampaignTerms { slot, version, account: number, budget };
+        Some(PacedCampaign { terms, pacing: None })
     }
 
     /// A campaign for the ledger. A removed one's spend still counts.
-    pub(super) fn campaign_terms(&mut self, id: &str) -> Option<CampaignTerms> {
+    pub(super) fn paced_campaign(&mut self, id: &str) -> Option<PacedCampaign> {
         let entry = self.campaigns.get(id)?;
         let (slot, version) = (entry.record.slot?, entry.version);
         let campaign = entry.value.as_ref().filter(|_| !entry.record.is_removed);
@@ -203,8 +202,8 @@ impl<R> DefinitionTable<R> {
         let pacing = campaign.map(|campaign| Arc::clone(&campaign.pacing));
         let account = entry.account()?;
         let account = self.assign_account_id(&account);
-        let definition = CampaignDefinition { slot, version, account, budget };
-        Some(CampaignTerms { definition, pacing })
+        let terms = CampaignTerms { slot, version, account, budget };
+        Some(PacedCampaign { terms, pacing })
     }
 
     /// The version and the record of a definition.

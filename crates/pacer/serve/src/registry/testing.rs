@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountDiagnosis, DefinitionError, LedgerReply, Spend, SpendDiagnosis,
+    AccountDiagnosis, AccountTerms, DefinitionError, LedgerReply, Spend, SpendDiagnosis,
 };
 use pacer_core::messages::{CampaignIndex, Epoch};
 use pacer_core::pacing::{BiddingStatus, PacingCurve};
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::ledger::digest::Digest;
 use crate::ledger::handle::{
-    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, LedgerQuery,
+    DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, LedgerQuery, PacedCampaign,
     ReplySender,
 };
 use crate::ledger::status::{LedgerWaker, SharedStatus};
@@ -42,9 +42,9 @@ const EVER: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct StubState {
     /// The latest definition of each account.
-    pub accounts: BTreeMap<u32, AccountDefinition>,
+    pub accounts: BTreeMap<u32, AccountTerms>,
     /// The latest definition of each campaign.
-    pub campaigns: BTreeMap<CampaignIndex, CampaignTerms>,
+    pub campaigns: BTreeMap<CampaignIndex, PacedCampaign>,
     /// Answer for each campaign.
     pub spends: BTreeMap<CampaignIndex, Spend>,
     /// Answer for each campaign.
@@ -249,25 +249,25 @@ impl StubServer {
 impl StubState {
     fn define(
         &mut self,
-        accounts: Vec<AccountDefinition>,
-        campaigns: Vec<CampaignTerms>,
+        accounts: Vec<AccountTerms>,
+        campaigns: Vec<PacedCampaign>,
     ) -> DefinitionReport {
         self.at_once = self.at_once.max(accounts.len() + campaigns.len());
         for account in accounts {
-            let newer = |it: &AccountDefinition| it.version < account.version;
+            let newer = |it: &AccountTerms| it.version < account.version;
             if self.accounts.get(&account.id.0).is_none_or(newer) {
                 self.accounts.insert(account.id.0, account);
             }
         }
         let mut defined = DefinitionReport::default();
         for campaign in campaigns {
-            let (slot, version) = (campaign.definition.slot, campaign.definition.version);
+            let (slot, version) = (campaign.terms.slot, campaign.terms.version);
             if self.rejected == Some(slot) {
                 let refused = Err(DefinitionError::AccountChanged);
                 defined.notices.push(LedgerReply::Campaign(slot, refused));
                 continue;
             }
-            let newer = |it: &CampaignTerms| it.definition.version < version;
+            let newer = |it: &PacedCampaign| it.terms.version < version;
             if self.campaigns.get(&slot).is_none_or(newer) {
                 self.campaigns.insert(slot, campaign);
             }

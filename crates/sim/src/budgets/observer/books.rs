@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Ledger};
+use pacer_core::ledger::{AccountTerms, CampaignTerms, Ledger};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::{Lease, LeaseKey, SpentSum as Folded, SumKey};
 use units::Nanos;
@@ -17,11 +17,11 @@ impl Observer {
     /// amounts used of each. None if there is no such campaign.
     pub(in super::super) fn left(
         &self,
-        campaigns: &[CampaignDefinition],
-        accounts: &[AccountDefinition],
+        campaigns: &[CampaignTerms],
+        accounts: &[AccountTerms],
         clock: &SimClock,
     ) -> Option<(CampaignIndex, [(SimLimit, u64); 6])> {
-        let is_spent = |campaign: &CampaignDefinition, (owner, span): SimLimit, used: u64| {
+        let is_spent = |campaign: &CampaignTerms, (owner, span): SimLimit, used: u64| {
             let (limits, holdback) = match owner {
                 SimLimitOwner::Campaign(_) => {
                     (&campaign.budget.limits, campaign.budget.late_holdback)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pacer_core::calendar::Period;
 use pacer_core::ledger::{
-    AccountDefinition, CampaignDefinition, Holdback, LedgerInput, LedgerOutbox, SettlementRecord,
+    AccountTerms, CampaignTerms, Holdback, LedgerInput, LedgerOutbox, SettlementRecord,
 };
 use pacer_core::messages::{BudgetGrant, CampaignIndex, Epoch};
 use pacer_core::store::{
@@ -72,8 +72,8 @@ pub(in super::super) struct Leases {
     won: BTreeMap<LeaseKey, u64>,
     replay_to: u64,
     told_to: u64,
-    accounts: BTreeMap<u32, AccountDefinition>,
-    campaigns: BTreeMap<u32, CampaignDefinition>,
+    accounts: BTreeMap<u32, AccountTerms>,
+    campaigns: BTreeMap<u32, CampaignTerms>,
     /// The ledger's wall-clock time, and its upper bound until the ledger's first step.
     pub(super) unix_ms: u64,
     pub(super) latest_unix_ms: u64,
@@ -330,7 +330,7 @@ impl Leases {
 
     /// Determines the closed campaigns from the definitions that the ledger has.
     pub(super) fn note_closed(&mut self) {
-        let is_closed = |it: &&CampaignDefinition| {
+        let is_closed = |it: &&CampaignTerms| {
             let account = self.accounts.get(&it.account.0);
             let hour = self.places.hour(it.slot, self.unix_ms);
             let budget = &it.budget;

@@ -86,7 +86,7 @@ impl Daypart {
 
 /// An account, which pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AccountDefinition {
+pub struct AccountTerms {
     /// Its number.
     pub id: AccountId,
     /// The larger wins.
@@ -105,7 +105,7 @@ pub struct AccountDefinition {
 
 /// A campaign, or a DSP's seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CampaignDefinition {
+pub struct CampaignTerms {
     /// Its number. It must be stored with the campaign, because leases outlive the process that
     /// made them; [`crate::ledger::Ledger::next_slot`] is a free number.
     pub slot: CampaignIndex,

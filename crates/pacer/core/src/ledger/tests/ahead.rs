@@ -11,9 +11,7 @@ use crate::calendar::tests::{berlin_autumn, berlin_spring, lord_howe_spring, ste
 use crate::calendar::{Calendar, Period, QUARTER_MS};
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::{LedgerInput, LedgerReply};
-use crate::ledger::{
-    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, ZoneId,
-};
+use crate::ledger::{AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, ZoneId};
 use crate::messages::{BudgetGrant, CampaignIndex, Epoch, RefillRequest, SpendReport};
 use crate::shard::token::{TokenOrigin, TtlClass};
 use crate::shard::{ShardLedger, ShardOptions, ShardTime};
@@ -50,7 +48,7 @@ impl Pacer {
         let mut pacer = Self { desk, shards, heard: (0, 0), said: Vec::new() };
         pacer.desk.step(vec![
             LedgerInput::Calendar(ZoneId(1), calendar),
-            LedgerInput::Account(AccountDefinition { zone: ZoneId(1), ..account }),
+            LedgerInput::Account(AccountTerms { zone: ZoneId(1), ..account }),
             LedgerInput::Campaign(campaign),
         ]);
         pacer.step();
@@ -114,14 +112,14 @@ impl Pacer {
 
 #[derive(Clone, Copy)]
 pub struct Terms {
-    account: AccountDefinition,
-    campaign: CampaignDefinition,
+    account: AccountTerms,
+    campaign: CampaignTerms,
 }
 
 pub fn terms(limits: BudgetLimits) -> Terms {
     Terms {
         account: account(),
-        campaign: CampaignDefinition {
+        campaign: CampaignTerms {
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()
         },
@@ -197,7 +195,7 @@ fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
         check(
             NOON,
             day(),
-            of(CampaignDefinition {
+            of(CampaignTerms {
                 budget: CampaignBudget { end_unix_ms: flight_end, daypart, ..c.budget },
                 ..c
             }),
@@ -221,7 +219,7 @@ fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
         let (pacer, _) = check(unix_ms, day(), terms(limits), want);
         let most = limits.life.map_or(u64::MAX, |life| life.amount.get());
         assert!(pacer.desk.ledger.spend(SLOT).expect("it is known").life.get() <= most);
-        let account = AccountDefinition { limits, ..account() };
+        let account = AccountTerms { limits, ..account() };
         check(unix_ms, day(), Terms { account, ..open }, want);
     }
 }
@@ -233,7 +231,7 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
     let plenty = BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() };
     let open = Terms {
         account: account(),
-        campaign: CampaignDefinition {
+        campaign: CampaignTerms {
             budget: CampaignBudget { daypart, limits: plenty, ..c.budget },
             ..c
         },
@@ -251,7 +249,7 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
         let spent = pacer.desk.ledger.spend(SLOT).expect("it is known").life.get();
         assert!(pacer.has_said(NOON) && pacer.exposure() > spent);
         if is_paused {
-            let paused = CampaignDefinition {
+            let paused = CampaignTerms {
                 version: 2,
                 budget: CampaignBudget { is_paused, ..open.campaign.budget },
                 ..open.campaign
@@ -273,7 +271,7 @@ fn what_is_paused_in_the_last_second_gives_all_of_it_back() {
     pacer.pass(19_500, &[0, 1]);
     let spent = |pacer: &Pacer| pacer.desk.ledger.spend(SLOT).expect("it is known").life.get();
     assert!(pacer.has_said(NOON) && pacer.exposure() > spent(&pacer));
-    let paused = CampaignDefinition {
+    let paused = CampaignTerms {
         version: 2,
         budget: CampaignBudget { is_paused: true, ..plenty.campaign.budget },
         ..plenty.campaign
@@ -340,7 +338,7 @@ fn a_start_before_the_hour_for_which_something_is_leased_stays_in_its_own() {
     assert_eq!(desk.ledger.now().unix_ms, unix_ms + 2 * QUARTER_MS - 3_000);
     desk.step(vec![
         LedgerInput::Account(account()),
-        LedgerInput::Campaign(CampaignDefinition {
+        LedgerInput::Campaign(CampaignTerms {
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()
         }),
@@ -373,7 +371,7 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
     let limits = BudgetLimits { life: usd(1_000_000), ..BudgetLimits::default() };
     let mut inbox = vec![LedgerInput::Account(account())];
     inbox.extend((0..CAMPAIGNS).map(|slot| {
-        LedgerInput::Campaign(CampaignDefinition {
+        LedgerInput::Campaign(CampaignTerms {
             slot: CampaignIndex(slot),
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()

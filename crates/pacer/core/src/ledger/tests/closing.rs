@@ -5,12 +5,12 @@ use units::{Currency, Nanos};
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::{LedgerInput, SettlementRecord};
-use crate::ledger::{BudgetLimits, CampaignBudget, CampaignDefinition};
+use crate::ledger::{BudgetLimits, CampaignBudget, CampaignTerms};
 use crate::messages::{Epoch, Receipt};
 use crate::store::{CommitOutcome, Lease, LeaseKey};
 
-fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition {
+fn life(amount: u64) -> CampaignTerms {
+    CampaignTerms {
         budget: CampaignBudget {
             limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget

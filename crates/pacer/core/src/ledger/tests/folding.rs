@@ -10,9 +10,7 @@ use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::{LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord};
-use crate::ledger::{
-    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Ledger, ZoneId,
-};
+use crate::ledger::{AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Ledger, ZoneId};
 use crate::messages::{CampaignIndex, Epoch, RefillRequest, SpendReport};
 use crate::store::testing::{MemoryFaults, MemoryStore};
 use crate::store::{
@@ -38,9 +36,9 @@ fn definitions() -> Vec<LedgerInput> {
     let limits = BudgetLimits { life: usd(100_000), day: usd(5_000), hour: None };
     let mut definitions = vec![
         LedgerInput::Calendar(ZoneId(0), steady(DAY - 2, 80, 23)),
-        LedgerInput::Account(AccountDefinition { limits, ..account() }),
+        LedgerInput::Account(AccountTerms { limits, ..account() }),
     ];
-    let campaign = |slot| CampaignDefinition {
+    let campaign = |slot| CampaignTerms {
         slot,
         budget: CampaignBudget { limits, ..campaign().budget },
         ..campaign()
@@ -422,7 +420,7 @@ impl Script {
 const LONG_AGO: Period = Period((DAY - 4) * 96);
 
 fn third(limits: BudgetLimits) -> LedgerInput {
-    LedgerInput::Campaign(CampaignDefinition {
+    LedgerInput::Campaign(CampaignTerms {
         slot: CampaignIndex(3),
         budget: CampaignBudget { limits, ..campaign().budget },
         ..campaign()

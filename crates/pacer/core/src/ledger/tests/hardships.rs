@@ -7,17 +7,15 @@ use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::{LedgerInput, LedgerOutbox, LedgerTime, SettlementRecord};
-use crate::ledger::{
-    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Ledger, ZoneId,
-};
+use crate::ledger::{AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Ledger, ZoneId};
 use crate::messages::{CampaignIndex, Epoch, RefillRequest, SpendReport};
 use crate::refusal::SpendRefusal;
 use crate::store::{CommitOutcome, Lease, LeaseKey, SpentSum, SumKey, UnattributedWin};
 
 const ABSURD: u64 = u64::MAX / 2 + 1;
 
-fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition {
+fn life(amount: u64) -> CampaignTerms {
+    CampaignTerms {
         budget: CampaignBudget {
             limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget
@@ -48,7 +46,7 @@ fn absurd_prices_stop_a_campaign_and_not_the_ledger() {
     for figures in [[0, u64::MAX, 0], [5, 0, u64::MAX], [0, ABSURD, ABSURD]] {
         for is_reported_first in [false, true] {
             let mut desk = Desk::defined(2, account(), life(1_000));
-            desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+            desk.step(vec![LedgerInput::Campaign(CampaignTerms {
                 slot: CampaignIndex(1),
                 ..campaign()
             })]);
@@ -116,12 +114,10 @@ fn absurd_bids_stop_nobody() {
         BudgetLimits::default(),
         BudgetLimits { life: usd(u64::MAX - 1), ..BudgetLimits::default() },
     ] {
-        let definition = CampaignDefinition {
-            budget: CampaignBudget { limits, ..campaign().budget },
-            ..campaign()
-        };
+        let definition =
+            CampaignTerms { budget: CampaignBudget { limits, ..campaign().budget }, ..campaign() };
         let mut desk = Desk::defined(2, account(), definition);
-        desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+        desk.step(vec![LedgerInput::Campaign(CampaignTerms {
             slot: CampaignIndex(1),
             ..definition
         })]);
@@ -144,7 +140,7 @@ fn nothing_is_leased_before_all_that_was_spent_is_known() {
     let period = Desk::new(1).period();
     let other = LeaseKey { slot: CampaignIndex(1), period, node: 1, epoch: Epoch(1) };
     let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
-    let limited = AccountDefinition { limits, ..account() };
+    let limited = AccountTerms { limits, ..account() };
     let settings = LedgerSettings::new(1, Epoch(2), 1);
     let mut desk = Desk::unready(settings, vec![(other, lease(80, 0, 30))]);
     desk.step(vec![LedgerInput::Account(limited), LedgerInput::Campaign(campaign())]);
@@ -153,7 +149,7 @@ fn nothing_is_leased_before_all_that_was_spent_is_known() {
     assert_eq!(desk.granted(0, SLOT), 0);
     assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::LedgerUnavailable));
     desk.step(vec![
-        LedgerInput::Campaign(CampaignDefinition { slot: CampaignIndex(1), ..campaign() }),
+        LedgerInput::Campaign(CampaignTerms { slot: CampaignIndex(1), ..campaign() }),
         settlement(1, other, [0, 5, 0]),
     ]);
     desk.pass(3);
@@ -188,7 +184,7 @@ fn a_batch_has_room_and_the_next_says_the_rest() {
     let settings = LedgerSettings { leases_max, ..LedgerSettings::new(1, Epoch(1), 1) };
     let mut desk = Desk::restarted(settings, Vec::new());
     desk.step(vec![LedgerInput::Account(account())]);
-    let definition = |slot| CampaignDefinition { slot: CampaignIndex(slot), ..campaign() };
+    let definition = |slot| CampaignTerms { slot: CampaignIndex(slot), ..campaign() };
     desk.step((0..200).map(|slot| LedgerInput::Campaign(definition(slot))).collect());
     let want = |slot| {
         LedgerInput::Refill(
@@ -274,7 +270,7 @@ fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
             desk.report(0, SLOT, [back, 0, 10, 0]);
             assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(10));
             // All else returns, and any further spend is in addition.
-            let paused = CampaignDefinition {
+            let paused = CampaignTerms {
                 version: 2,
                 budget: CampaignBudget { is_paused: true, ..life(100).budget },
                 ..life(100)
@@ -444,7 +440,7 @@ fn a_clock_that_was_wrong_once_is_not_followed_for_ever() {
 
 #[test]
 fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
-    let day = CampaignDefinition {
+    let day = CampaignTerms {
         budget: CampaignBudget {
             limits: BudgetLimits { day: usd(1_000), ..BudgetLimits::default() },
             ..campaign().budget
@@ -507,7 +503,7 @@ fn an_hour_of_which_the_calendar_says_nothing_counts_as_one_of_today() {
         vec![
             LedgerInput::Calendar(ZoneId(0), calendar),
             LedgerInput::Account(account()),
-            LedgerInput::Campaign(CampaignDefinition {
+            LedgerInput::Campaign(CampaignTerms {
                 budget: CampaignBudget { limits, ..campaign().budget },
                 ..campaign()
             }),

@@ -8,14 +8,14 @@ use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::Period;
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::LedgerInput;
-use crate::ledger::{AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition};
+use crate::ledger::{AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms};
 use crate::messages::Epoch;
 use crate::store::{CommitOutcome, EpochLifetime, Lease, LeaseKey, StoreWriter};
 
 const HORIZON_S: u64 = 900;
 
-fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition {
+fn life(amount: u64) -> CampaignTerms {
+    CampaignTerms {
         budget: CampaignBudget {
             limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget
@@ -154,7 +154,7 @@ fn looping(lives: u32, are_lives_kept: bool) -> (u64, u64) {
         let mut desk = Desk::after(settings, found, known.collect());
         let limits = BudgetLimits { hour: usd(10_000), ..BudgetLimits::default() };
         desk.step(vec![
-            LedgerInput::Account(AccountDefinition { limits, ..account() }),
+            LedgerInput::Account(AccountTerms { limits, ..account() }),
             LedgerInput::Campaign(campaign()),
             LedgerInput::Replayed,
         ]);

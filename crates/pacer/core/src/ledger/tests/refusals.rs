@@ -9,8 +9,8 @@ use crate::ledger::step::{
     AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
 };
 use crate::ledger::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    DefinitionError, Holdback, Ledger, Money, SLOTS_MAX, ZoneId,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, DefinitionError,
+    Holdback, Ledger, Money, SLOTS_MAX, ZoneId,
 };
 use crate::messages::{
     BudgetGrant, CampaignIndex, Epoch, RefillRequest, SpendReport, SpendingGate,
@@ -27,8 +27,8 @@ pub fn usd(amount: u64) -> Option<Money> {
     Some(Money { amount: Nanos::new(amount), currency: Currency::USD })
 }
 
-pub fn account() -> AccountDefinition {
-    AccountDefinition {
+pub fn account() -> AccountTerms {
+    AccountTerms {
         id: AccountId(0),
         version: 1,
         currency: Currency::USD,
@@ -39,8 +39,8 @@ pub fn account() -> AccountDefinition {
     }
 }
 
-pub fn campaign() -> CampaignDefinition {
-    CampaignDefinition {
+pub fn campaign() -> CampaignTerms {
+    CampaignTerms {
         slot: SLOT,
         version: 1,
         account: AccountId(0),
@@ -174,7 +174,7 @@ impl Desk {
         }
     }
 
-    pub fn defined(shards: u16, account: AccountDefinition, campaign: CampaignDefinition) -> Self {
+    pub fn defined(shards: u16, account: AccountTerms, campaign: CampaignTerms) -> Self {
         let mut desk = Self::new(shards);
         desk.step(vec![LedgerInput::Account(account), LedgerInput::Campaign(campaign)]);
         desk
@@ -226,7 +226,7 @@ impl Desk {
 
 /// Checks the gate of a campaign that requests ten, after some seconds.
 #[track_caller]
-fn check(account: AccountDefinition, campaign: CampaignDefinition, want: Option<SpendRefusal>) {
+fn check(account: AccountTerms, campaign: CampaignTerms, want: Option<SpendRefusal>) {
     let mut desk = Desk::defined(2, account, campaign);
     desk.want(0, SLOT, 10);
     desk.pass(3);
@@ -255,25 +255,25 @@ fn refusals_in_order_of_precedence() {
     let hour = BudgetLimits { hour: usd(10), ..BudgetLimits::default() };
     let all = BudgetLimits { life: usd(10), day: usd(10), hour: usd(10) };
     let day_and_hour = BudgetLimits { life: None, ..all };
-    let paused = CampaignDefinition { budget: CampaignBudget { is_paused: true, ..c.budget }, ..c };
-    let over = CampaignDefinition { budget: CampaignBudget { end_unix_ms: noon, ..c.budget }, ..c };
-    let coming = CampaignDefinition {
+    let paused = CampaignTerms { budget: CampaignBudget { is_paused: true, ..c.budget }, ..c };
+    let over = CampaignTerms { budget: CampaignBudget { end_unix_ms: noon, ..c.budget }, ..c };
+    let coming = CampaignTerms {
         budget: CampaignBudget { start_unix_ms: noon + 4 * QUARTER_MS, ..c.budget },
         ..c
     };
-    let mornings = CampaignDefinition {
+    let mornings = CampaignTerms {
         budget: CampaignBudget { daypart: Daypart::NEVER.with(11).with(13), ..c.budget },
         ..c
     };
-    let at_noon = CampaignDefinition {
+    let at_noon = CampaignTerms {
         budget: CampaignBudget { daypart: Daypart::NEVER.with(12), ..c.budget },
         ..c
     };
     let never =
-        CampaignDefinition { budget: CampaignBudget { daypart: Daypart::NEVER, ..c.budget }, ..c };
+        CampaignTerms { budget: CampaignBudget { daypart: Daypart::NEVER, ..c.budget }, ..c };
     check(a, c, None);
     check(a, paused, Some(Paused));
-    check(AccountDefinition { is_paused: true, ..a }, c, Some(Paused));
+    check(AccountTerms { is_paused: true, ..a }, c, Some(Paused));
     check(a, over, Some(OutOfFlight));
     check(a, coming, Some(OutOfFlight));
     check(a, mornings, Some(OutOfDaypart));
@@ -286,52 +286,49 @@ fn refusals_in_order_of_precedence() {
         };
         check(
             a,
-            CampaignDefinition { budget: CampaignBudget { limits: limited, ..c.budget }, ..c },
+            CampaignTerms { budget: CampaignBudget { limits: limited, ..c.budget }, ..c },
             Some(want),
         );
-        check(AccountDefinition { limits: limited, ..a }, c, Some(want));
+        check(AccountTerms { limits: limited, ..a }, c, Some(want));
     }
     check(
         a,
-        CampaignDefinition { budget: CampaignBudget { is_paused: true, ..over.budget }, ..over },
+        CampaignTerms { budget: CampaignBudget { is_paused: true, ..over.budget }, ..over },
         Some(Paused),
     );
     check(
         a,
-        CampaignDefinition {
-            budget: CampaignBudget { end_unix_ms: noon, ..never.budget },
-            ..never
-        },
+        CampaignTerms { budget: CampaignBudget { end_unix_ms: noon, ..never.budget }, ..never },
         Some(OutOfFlight),
     );
     check(
         a,
-        CampaignDefinition { budget: CampaignBudget { limits: all, ..never.budget }, ..never },
+        CampaignTerms { budget: CampaignBudget { limits: all, ..never.budget }, ..never },
         Some(OutOfDaypart),
     );
     check(
         a,
-        CampaignDefinition { budget: CampaignBudget { limits: all, ..c.budget }, ..c },
+        CampaignTerms { budget: CampaignBudget { limits: all, ..c.budget }, ..c },
         Some(BudgetExhausted),
     );
     check(
-        AccountDefinition { limits: life, ..a },
-        CampaignDefinition { budget: CampaignBudget { limits: day, ..c.budget }, ..c },
+        AccountTerms { limits: life, ..a },
+        CampaignTerms { budget: CampaignBudget { limits: day, ..c.budget }, ..c },
         Some(BudgetExhausted),
     );
     check(
         a,
-        CampaignDefinition { budget: CampaignBudget { limits: day_and_hour, ..c.budget }, ..c },
+        CampaignTerms { budget: CampaignBudget { limits: day_and_hour, ..c.budget }, ..c },
         Some(DayExhausted),
     );
     check(
-        AccountDefinition { limits: day, ..a },
-        CampaignDefinition { budget: CampaignBudget { limits: hour, ..c.budget }, ..c },
+        AccountTerms { limits: day, ..a },
+        CampaignTerms { budget: CampaignBudget { limits: hour, ..c.budget }, ..c },
         Some(DayExhausted),
     );
     check(
         a,
-        CampaignDefinition {
+        CampaignTerms {
             budget: CampaignBudget { limits: BudgetLimits { life: usd(0), ..life }, ..c.budget },
             ..c
         },
@@ -399,34 +396,28 @@ fn a_definition_that_cannot_hold_is_refused_and_changes_nothing() {
         ..BudgetLimits::default()
     };
     let mixed = Err(DefinitionError::MixedCurrency { given: eur, account: Currency::USD });
-    let (a, c) = (AccountDefinition { version: 9, ..account() }, campaign());
-    let c = CampaignDefinition { version: 9, ..c };
+    let (a, c) = (AccountTerms { version: 9, ..account() }, campaign());
+    let c = CampaignTerms { version: 9, ..c };
     let accounts = [
-        (
-            AccountDefinition { currency: eur, ..a },
-            Err(DefinitionError::CurrencyChanged(Currency::USD)),
-        ),
-        (AccountDefinition { zone: ZoneId(1), ..a }, Err(DefinitionError::UnknownZone(ZoneId(1)))),
-        (AccountDefinition { zone: ZoneId(2), ..a }, Err(DefinitionError::ZoneChanged)),
-        (AccountDefinition { limits: euros, ..a }, mixed),
+        (AccountTerms { currency: eur, ..a }, Err(DefinitionError::CurrencyChanged(Currency::USD))),
+        (AccountTerms { zone: ZoneId(1), ..a }, Err(DefinitionError::UnknownZone(ZoneId(1)))),
+        (AccountTerms { zone: ZoneId(2), ..a }, Err(DefinitionError::ZoneChanged)),
+        (AccountTerms { limits: euros, ..a }, mixed),
     ];
     let back = Holdback::Amount(Money { amount: Nanos::new(1), currency: eur });
     let campaigns = [
-        (CampaignDefinition { budget: CampaignBudget { limits: euros, ..c.budget }, ..c }, mixed),
+        (CampaignTerms { budget: CampaignBudget { limits: euros, ..c.budget }, ..c }, mixed),
+        (CampaignTerms { budget: CampaignBudget { late_holdback: back, ..c.budget }, ..c }, mixed),
+        (CampaignTerms { account: AccountId(7), ..c }, Err(DefinitionError::AccountChanged)),
         (
-            CampaignDefinition { budget: CampaignBudget { late_holdback: back, ..c.budget }, ..c },
-            mixed,
-        ),
-        (CampaignDefinition { account: AccountId(7), ..c }, Err(DefinitionError::AccountChanged)),
-        (
-            CampaignDefinition {
+            CampaignTerms {
                 budget: CampaignBudget { start_unix_ms: 5, end_unix_ms: 5, ..c.budget },
                 ..c
             },
             Err(DefinitionError::EndBeforeStart),
         ),
         (
-            CampaignDefinition { slot: CampaignIndex(SLOTS_MAX), ..c },
+            CampaignTerms { slot: CampaignIndex(SLOTS_MAX), ..c },
             Err(DefinitionError::SlotTooLarge(CampaignIndex(SLOTS_MAX))),
         ),
     ];
@@ -446,7 +437,7 @@ fn a_definition_that_cannot_hold_is_refused_and_changes_nothing() {
     desk.pass(2);
     assert!(desk.granted(0, SLOT) >= 100, "what was refused does not hold");
     desk.notices.clear();
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { version: 2, ..c })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms { version: 2, ..c })]);
     let taken = AcceptedDefinition { is_newer: true, excess: Nanos::ZERO };
     assert_eq!(desk.notices, [LedgerReply::Campaign(SLOT, Ok(taken))]);
 }
@@ -456,12 +447,12 @@ fn a_campaign_that_waits_for_its_account_is_refused_in_another_currency() {
     let eur = Currency::parse("EUR").unwrap();
     let mut desk = Desk::new(1);
     let limits = BudgetLimits { life: usd(5), ..BudgetLimits::default() };
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms {
         budget: CampaignBudget { limits, ..campaign().budget },
         ..campaign()
     })]);
     desk.notices.clear();
-    desk.step(vec![LedgerInput::Account(AccountDefinition { currency: eur, ..account() })]);
+    desk.step(vec![LedgerInput::Account(AccountTerms { currency: eur, ..account() })]);
     let mixed = DefinitionError::MixedCurrency { given: Currency::USD, account: eur };
     assert!(desk.notices.contains(&LedgerReply::Campaign(SLOT, Err(mixed))));
     assert_eq!(desk.ledger.why(SLOT).refusal, Some(SpendRefusal::Unknown));

@@ -8,7 +8,7 @@ use crate::ledger::campaign::book::{PeriodLeases, ShardPart};
 use crate::ledger::folding::ClosedLease;
 use crate::ledger::limits::tally::HourExposure;
 use crate::ledger::step::LedgerInput;
-use crate::ledger::{BudgetLimits, CampaignBudget, CampaignDefinition};
+use crate::ledger::{BudgetLimits, CampaignBudget, CampaignTerms};
 use crate::messages::{CampaignIndex, RefillRequest};
 
 const CAMPAIGNS: u32 = 100_000;
@@ -18,7 +18,7 @@ fn many(count: u32) -> Desk {
     let mut desk = Desk::new(1);
     let mut inbox = vec![LedgerInput::Account(account())];
     inbox.extend((0..count).map(|slot| {
-        LedgerInput::Campaign(CampaignDefinition {
+        LedgerInput::Campaign(CampaignTerms {
             slot: CampaignIndex(slot),
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()

@@ -15,8 +15,8 @@ use crate::calendar::tests::steady;
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::{LedgerInput, LedgerOutbox, LedgerTime, SettlementRecord};
 use crate::ledger::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    Holdback, Ledger, LimitOwner, LimitSpan, Money, ZoneId,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback,
+    Ledger, LimitOwner, LimitSpan, Money, ZoneId,
 };
 use crate::messages::{CampaignIndex, Epoch};
 use crate::store::{Batch, CommitOutcome, EpochLifetime, Lease, LeaseKey, StoreWriter};
@@ -88,10 +88,10 @@ pub struct World {
     replay_at: u64,
     is_replayed: bool,
     ghosts: Vec<(Epoch, Reservation)>,
-    accounts: Vec<AccountDefinition>,
-    campaigns: Vec<CampaignDefinition>,
-    known_accounts: Vec<AccountDefinition>,
-    known_campaigns: Vec<CampaignDefinition>,
+    accounts: Vec<AccountTerms>,
+    campaigns: Vec<CampaignTerms>,
+    known_accounts: Vec<AccountTerms>,
+    known_campaigns: Vec<CampaignTerms>,
     most: Totals,
     outbox: LedgerOutbox,
     ahead: usize,
@@ -123,7 +123,7 @@ impl World {
     pub fn new(seed: u64, chances: Chances) -> Self {
         let unix_ms = u64::from(FIRST_DAY + 1) * DAY_MS + 7 * QUARTER_MS;
         let now = LedgerTime { tick: Tick::from_nanos(SECOND), unix_ms };
-        let account = |id: u32, limits| AccountDefinition {
+        let account = |id: u32, limits| AccountTerms {
             id: AccountId(id),
             version: 1,
             currency: Currency::USD,
@@ -136,7 +136,7 @@ impl World {
             account(0, limits(6_000, 1_500, 700)),
             account(1, BudgetLimits { life: money(5_000), day: money(1_300), hour: None }),
         ];
-        let campaign = |slot: u32, limits, late_holdback| CampaignDefinition {
+        let campaign = |slot: u32, limits, late_holdback| CampaignTerms {
             slot: CampaignIndex(slot),
             version: 1,
             account: AccountId(slot % 2),

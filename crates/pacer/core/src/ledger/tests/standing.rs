@@ -7,8 +7,8 @@ use crate::calendar::QUARTER_MS;
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::LedgerInput;
 use crate::ledger::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Holdback,
-    LimitOwner, LimitSpan,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Holdback, LimitOwner,
+    LimitSpan,
 };
 use crate::messages::{CampaignIndex, Epoch};
 use crate::refusal::SpendRefusal;
@@ -20,12 +20,12 @@ const OTHER: CampaignIndex = CampaignIndex(1);
 /// An account with these limits and two campaigns; `of_campaigns` limits the day of each.
 fn desk(limits: BudgetLimits, of_campaigns: u64) -> Desk {
     let limited = BudgetLimits { day: usd(of_campaigns), ..BudgetLimits::default() };
-    let first = CampaignDefinition {
+    let first = CampaignTerms {
         budget: CampaignBudget { limits: limited, ..campaign().budget },
         ..campaign()
     };
-    let mut desk = Desk::defined(2, AccountDefinition { limits, ..account() }, first);
-    let second = CampaignDefinition { slot: OTHER, ..first };
+    let mut desk = Desk::defined(2, AccountTerms { limits, ..account() }, first);
+    let second = CampaignTerms { slot: OTHER, ..first };
     desk.step(vec![LedgerInput::Campaign(second)]);
     desk
 }
@@ -116,7 +116,7 @@ fn why_an_account_does_not_spend() {
         desk.pass(3);
         assert_eq!(desk.granted(0, SLOT), 30);
         assert_eq!(refusal(&desk), Some(want), "{limits:?}");
-        let paused = AccountDefinition { version: 2, limits, is_paused: true, ..account() };
+        let paused = AccountTerms { version: 2, limits, is_paused: true, ..account() };
         desk.step(vec![LedgerInput::Account(paused)]);
         assert_eq!(refusal(&desk), Some(SpendRefusal::Paused), "{limits:?}");
     }
@@ -144,7 +144,7 @@ fn why_an_account_does_not_spend() {
 #[test]
 fn holdbacks_are_of_campaigns() {
     let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
-    let kept = CampaignDefinition {
+    let kept = CampaignTerms {
         budget: CampaignBudget {
             limits,
             late_holdback: Holdback::Amount(usd(10).expect("an amount")),
@@ -152,7 +152,7 @@ fn holdbacks_are_of_campaigns() {
         },
         ..campaign()
     };
-    let desk = Desk::defined(1, AccountDefinition { limits, ..account() }, kept);
+    let desk = Desk::defined(1, AccountTerms { limits, ..account() }, kept);
     let of_campaign = desk.ledger.why(SLOT).levels.expect("an hour");
     assert_eq!((of_campaign[0].holdback.get(), of_campaign[1].holdback.get()), (10, 0));
     let levels = desk.ledger.why_account(ID).levels.expect("an hour");

@@ -10,15 +10,15 @@ use crate::calendar::{Calendar, Period, QUARTER_MS};
 use crate::ledger::settings::LedgerSettings;
 use crate::ledger::step::{AcceptedDefinition, LedgerInput, LedgerReply, SettlementRecord};
 use crate::ledger::{
-    AccountDefinition, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart, Holdback,
-    LimitSpan, Money, ZoneId,
+    AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback, LimitSpan, Money,
+    ZoneId,
 };
 use crate::messages::{CampaignIndex, Epoch, SpendReport};
 use crate::refusal::SpendRefusal;
 use crate::store::{CommitOutcome, Lease, LeaseKey};
 
-fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition {
+fn life(amount: u64) -> CampaignTerms {
+    CampaignTerms {
         budget: CampaignBudget {
             limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..campaign().budget
@@ -59,8 +59,8 @@ fn day_in(calendar: Calendar, by_hour: u64) -> (usize, u64) {
     desk.ledger.now.unix_ms = first.start_unix_ms;
     desk.step(vec![
         LedgerInput::Calendar(ZoneId(1), calendar),
-        LedgerInput::Account(AccountDefinition { zone: ZoneId(1), ..account() }),
-        LedgerInput::Campaign(CampaignDefinition {
+        LedgerInput::Account(AccountTerms { zone: ZoneId(1), ..account() }),
+        LedgerInput::Campaign(CampaignTerms {
             budget: CampaignBudget { limits, ..campaign().budget },
             ..campaign()
         }),
@@ -96,7 +96,7 @@ fn a_new_hour_and_a_new_day_begin_anew_and_what_was_left_comes_back() {
     let mut desk = Desk::defined(
         1,
         account(),
-        CampaignDefinition { budget: CampaignBudget { limits, ..campaign().budget }, ..campaign() },
+        CampaignTerms { budget: CampaignBudget { limits, ..campaign().budget }, ..campaign() },
     );
     desk.want(0, SLOT, 40);
     desk.pass(3);
@@ -167,7 +167,7 @@ fn an_hour_that_a_clock_makes_longer_is_granted_as_long_as_shards_remember_it() 
 fn gates_open_and_close_with_flight_and_daypart() {
     let noon = u64::from(DAY) * 96 * QUARTER_MS + 48 * QUARTER_MS;
     let hours = Daypart::NEVER.with(13).with(15);
-    let flight = CampaignDefinition {
+    let flight = CampaignTerms {
         budget: CampaignBudget {
             daypart: hours,
             end_unix_ms: noon + 14 * QUARTER_MS,
@@ -199,7 +199,7 @@ fn a_limit_below_spend_is_accepted_and_told() {
     let granted = desk.granted(0, SLOT);
     desk.report(0, SLOT, [0, 100, 0, 0]);
     desk.notices.clear();
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { version: 2, ..life(60) })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms { version: 2, ..life(60) })]);
     let [LedgerReply::Campaign(SLOT, Ok(taken))] = desk.notices[..] else {
         panic!("{:?}", desk.notices)
     };
@@ -215,7 +215,7 @@ fn a_limit_below_spend_is_accepted_and_told() {
     assert_eq!(why.levels.unwrap()[0].excess(), Nanos::new(40));
     assert_eq!(why.refusal, Some(SpendRefusal::BudgetExhausted));
     desk.notices.clear();
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { version: 3, ..life(150) })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms { version: 3, ..life(150) })]);
     let taken = AcceptedDefinition { is_newer: true, excess: Nanos::ZERO };
     assert_eq!(desk.notices, [LedgerReply::Campaign(SLOT, Ok(taken))]);
     desk.pass(3);
@@ -225,16 +225,13 @@ fn a_limit_below_spend_is_accepted_and_told() {
 #[test]
 fn an_account_below_its_spend_stops_all_its_campaigns() {
     let mut desk = Desk::defined(1, account(), life(1_000));
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
-        slot: CampaignIndex(1),
-        ..life(1_000)
-    })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms { slot: CampaignIndex(1), ..life(1_000) })]);
     desk.want(0, SLOT, 100);
     desk.want(0, CampaignIndex(1), 100);
     desk.pass(3);
     desk.notices.clear();
     let limits = BudgetLimits { life: usd(50), ..BudgetLimits::default() };
-    desk.step(vec![LedgerInput::Account(AccountDefinition { version: 2, limits, ..account() })]);
+    desk.step(vec![LedgerInput::Account(AccountTerms { version: 2, limits, ..account() })]);
     let [LedgerReply::Account(_, Ok(taken))] = desk.notices[..] else {
         panic!("{:?}", desk.notices)
     };
@@ -256,12 +253,12 @@ fn late_wins_and_overprices_reduce_what_is_granted_and_the_holdback_pays_first()
         (share, 30, 20, 900),
         (share, 100, 50, 850),
     ] {
-        let of_campaign = CampaignDefinition {
+        let of_campaign = CampaignTerms {
             budget: CampaignBudget { late_holdback, ..life(1_000).budget },
             ..life(1_000)
         };
         let limits = of_campaign.budget.limits;
-        let of_account = AccountDefinition { limits, late_holdback, ..account() };
+        let of_account = AccountTerms { limits, late_holdback, ..account() };
         // The holdback of one limit or the other: a seat has only its account's.
         for (account, campaign) in [(account(), of_campaign), (of_account, campaign())] {
             let mut desk = Desk::defined(1, account, campaign);
@@ -291,7 +288,7 @@ fn an_account_holds_back_of_every_limit_and_by_its_latest_definition() {
     };
     let tenth = Holdback::Share(Ppm::new(100_000).unwrap());
     for amounts in [[500, 900, 900], [900, 500, 900], [900, 900, 500]] {
-        let of = |version, late_holdback| AccountDefinition {
+        let of = |version, late_holdback| AccountTerms {
             version,
             limits: limits(amounts),
             late_holdback,
@@ -312,7 +309,7 @@ fn an_account_holds_back_of_every_limit_and_by_its_latest_definition() {
     });
     let mut desk = Desk::defined(1, account(), campaign());
     desk.notices.clear();
-    desk.step(vec![LedgerInput::Account(AccountDefinition {
+    desk.step(vec![LedgerInput::Account(AccountTerms {
         version: 2,
         late_holdback: euros,
         ..account()
@@ -352,7 +349,7 @@ fn near_the_end_one_shard_spends_all_of_it() {
 fn what_is_added_near_the_end_is_for_all_shards_again() {
     for is_of_account in [false, true] {
         let (few, many) = (100, 1_100);
-        let of_account = |version, amount| AccountDefinition {
+        let of_account = |version, amount| AccountTerms {
             version,
             limits: BudgetLimits { life: usd(amount), ..BudgetLimits::default() },
             ..account()
@@ -367,7 +364,7 @@ fn what_is_added_near_the_end_is_for_all_shards_again() {
         assert_eq!((0..4).filter(|shard| is_recalled(&desk, *shard)).count(), 3);
         desk.step(vec![match is_of_account {
             true => LedgerInput::Account(of_account(2, many)),
-            false => LedgerInput::Campaign(CampaignDefinition { version: 2, ..life(many) }),
+            false => LedgerInput::Campaign(CampaignTerms { version: 2, ..life(many) }),
         }]);
         (0..4).for_each(|shard| desk.want(shard, SLOT, 40));
         desk.pass(4);
@@ -396,11 +393,8 @@ fn a_home_that_spends_nothing_gives_back_for_others() {
 #[test]
 fn a_campaign_that_spends_nothing_gives_back_for_others_of_its_account() {
     let limits = BudgetLimits { life: usd(20), ..BudgetLimits::default() };
-    let mut desk = Desk::defined(1, AccountDefinition { limits, ..account() }, campaign());
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
-        slot: CampaignIndex(1),
-        ..campaign()
-    })]);
+    let mut desk = Desk::defined(1, AccountTerms { limits, ..account() }, campaign());
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms { slot: CampaignIndex(1), ..campaign() })]);
     desk.want(0, SLOT, 10);
     desk.pass(2);
     assert_eq!(desk.granted(0, SLOT), 20);
@@ -417,11 +411,8 @@ fn a_campaign_that_spends_nothing_gives_back_for_others_of_its_account() {
 #[test]
 fn a_batch_of_unknown_end_is_exposure_until_one_like_it_is_committed() {
     let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
-    let mut desk = Desk::defined(1, AccountDefinition { limits, ..account() }, campaign());
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
-        slot: CampaignIndex(1),
-        ..campaign()
-    })]);
+    let mut desk = Desk::defined(1, AccountTerms { limits, ..account() }, campaign());
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms { slot: CampaignIndex(1), ..campaign() })]);
     desk.ended = CommitOutcome::Unknown;
     desk.want(0, SLOT, 80);
     desk.pass(3);
@@ -451,7 +442,7 @@ fn a_refused_batch_leaves_nothing_behind() {
     let why = desk.ledger.why(SLOT);
     assert_eq!((why.ready, why.at_shards), (Nanos::ZERO, Nanos::ZERO));
     assert_eq!(desk.ledger.stats().refused, 1);
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms {
         version: 2,
         budget: CampaignBudget { is_paused: true, ..life(100).budget },
         ..life(100)
@@ -531,14 +522,14 @@ fn nothing_is_leased_while_a_lease_is_of_nobody_knows_which_account() {
     let spent = vec![(key, lease(60, 0, 60))];
     let mut desk = Desk::restarted(LedgerSettings::new(1, Epoch(2), 1), spent);
     let limits = BudgetLimits { life: usd(100), ..BudgetLimits::default() };
-    let account = AccountDefinition { limits, ..account() };
+    let account = AccountTerms { limits, ..account() };
     desk.step(vec![LedgerInput::Account(account), LedgerInput::Campaign(life(1_000))]);
     for _ in 0..4 {
         desk.want(0, SLOT, 50);
         desk.pass(3);
     }
     assert_eq!(desk.granted(0, SLOT), 0);
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition { slot: other, ..life(1_000) })]);
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms { slot: other, ..life(1_000) })]);
     desk.want(0, SLOT, 10);
     for _ in 0..20 {
         desk.pass(1);
@@ -569,7 +560,7 @@ fn a_paused_campaign_gives_everything_back() {
     let mut desk = Desk::defined(1, account(), life(1_000));
     desk.want(0, SLOT, 10);
     desk.pass(2);
-    desk.step(vec![LedgerInput::Campaign(CampaignDefinition {
+    desk.step(vec![LedgerInput::Campaign(CampaignTerms {
         version: 2,
         budget: CampaignBudget { is_paused: true, ..life(1_000).budget },
         ..life(1_000)
@@ -623,8 +614,8 @@ proptest! {
             desk.pass(2);
             let period = desk.period();
             let messages: Vec<LedgerInput> = (0..12u64).map(|at| match at % 3 {
-                0 => LedgerInput::Campaign(CampaignDefinition { version: 2 + at, ..life(5_000 - at) }),
-                1 => LedgerInput::Account(AccountDefinition {
+                0 => LedgerInput::Campaign(CampaignTerms { version: 2 + at, ..life(5_000 - at) }),
+                1 => LedgerInput::Account(AccountTerms {
                     version: 2 + at,
                     limits: BudgetLimits { day: usd(3_000 + at), ..BudgetLimits::default() },
                     ..account()

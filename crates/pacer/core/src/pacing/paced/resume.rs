@@ -1,6 +1,6 @@
 //! How a campaign resumes from its snapshot.
 
-use super::PacedCampaign;
+use super::CampaignPacing;
 use crate::ledger::LimitSpan;
 use crate::pacing::books::Funds;
 use crate::pacing::kept::{PacingSnapshot, PlanSnapshot};
@@ -8,7 +8,7 @@ use crate::pacing::look::PacingContext;
 use crate::pacing::plan::{self, CurveShape, FlightPlan};
 use crate::strategy::{BidPace, CampaignFlight, StrategyState, Week};
 
-impl PacedCampaign {
+impl CampaignPacing {
     /// Resumes from a snapshot, as far as it applies. Returns the pace and the end of the slot if
     /// that slot still runs. None if the campaign needs a look now.
     pub(in crate::pacing) fn resume(

@@ -24,7 +24,7 @@ fn run_both(markets: [&mut Market; 2], until_ms: u64) {
 
 impl Market {
     /// Restarts the process, on clocks of that name: its shards count from 0.
-    fn restart(&mut self, zone: &str, definition: &CampaignDefinition, pacing: &PacingPolicy) {
+    fn restart(&mut self, zone: &str, definition: &CampaignTerms, pacing: &PacingPolicy) {
         let mut next = CampaignPacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
         next.take_zone(ZONE, zone, steady(DAY - 3, 43, 0), ZoneOffsets::utc());
         next.take_account(ACCOUNT, ZONE, 1);
@@ -162,20 +162,19 @@ fn traffic_that_nobody_counted_teaches_nothing() {
 fn by_other_terms_a_campaign_begins_anew_with_what_was_learned_of_its_traffic() {
     let learned =
         PacingPolicy { forecast: TrafficForecast::Learned, ..pacing(StrategySettings::default()) };
-    let check =
-        |zone: &str, definition: CampaignDefinition, then: PacingPolicy, want: [bool; 2]| {
-            let mut market = Market::begun(&learned);
-            market.run(START_MS + 6 * HOUR_MS);
-            let was = market.bits();
-            market.restart(zone, &definition, &then);
-            market.run(market.now_ms + 500);
-            let mut learner = kept(&market.pacer).remove(0).learner.unwrap_or_default();
-            learner.pause();
-            let has_learned = *learner != Learner::default();
-            let start = StrategyState::start(&then.settings).pace(&then.settings);
-            assert_ne!(start, was.0, "it has moved");
-            assert_eq!([market.pace != start, has_learned], want);
-        };
+    let check = |zone: &str, definition: CampaignTerms, then: PacingPolicy, want: [bool; 2]| {
+        let mut market = Market::begun(&learned);
+        market.run(START_MS + 6 * HOUR_MS);
+        let was = market.bits();
+        market.restart(zone, &definition, &then);
+        market.run(market.now_ms + 500);
+        let mut learner = kept(&market.pacer).remove(0).learner.unwrap_or_default();
+        learner.pause();
+        let has_learned = *learner != Learner::default();
+        let start = StrategyState::start(&then.settings).pace(&then.settings);
+        assert_ne!(start, was.0, "it has moved");
+        assert_eq!([market.pace != start, has_learned], want);
+    };
     let same = campaign(0, 1, MONTH);
     let longer = campaign(0, 1, (START_MS, START_MS + 31 * DAY_MS));
     let mornings = (0..24).filter(|hour| *hour < 12).fold(Daypart::NEVER, Daypart::with);
@@ -186,7 +185,7 @@ fn by_other_terms_a_campaign_begins_anew_with_what_was_learned_of_its_traffic() 
     check("UTC", longer, learned.clone(), [false, true]);
     check(
         "UTC",
-        CampaignDefinition { budget: CampaignBudget { daypart: mornings, ..same.budget }, ..same },
+        CampaignTerms { budget: CampaignBudget { daypart: mornings, ..same.budget }, ..same },
         learned.clone(),
         [false, true],
     );

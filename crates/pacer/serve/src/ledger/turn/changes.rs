@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pacer_core::ledger::AccountDefinition;
+use pacer_core::ledger::AccountTerms;
 use pacer_core::store::{
     CommitOutcome, DefinitionChange, LeaseStore as _, QueryResult, StoreDenial, StoreFault,
     StoreWriter, WriteOutcome,
@@ -11,7 +11,7 @@ use pacer_core::store::{
 use tracing::warn;
 
 use crate::ledger::digest::Digest;
-use crate::ledger::handle::{CampaignTerms, DefinitionReport, ReplySender};
+use crate::ledger::handle::{DefinitionReport, PacedCampaign, ReplySender};
 use crate::store::thread::DiskStore;
 
 /// Delay before a change of unknown outcome is submitted again.
@@ -25,8 +25,8 @@ pub(super) enum PendingAnswer {
 }
 
 pub(super) struct PendingDefinitions {
-    pub(super) accounts: std::vec::IntoIter<AccountDefinition>,
-    pub(super) campaigns: std::vec::IntoIter<CampaignTerms>,
+    pub(super) accounts: std::vec::IntoIter<AccountTerms>,
+    pub(super) campaigns: std::vec::IntoIter<PacedCampaign>,
     pub(super) defined: DefinitionReport,
     pub(super) reply: ReplySender<DefinitionReport>,
 }

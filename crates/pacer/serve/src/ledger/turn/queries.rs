@@ -8,7 +8,7 @@ use pacer_core::store::LeaseStore as _;
 use super::LedgerLoop;
 use super::changes::{PendingAnswer, PendingDefinitions};
 use crate::ledger::handle::{
-    CampaignTerms, DefinitionReport, DeliveryProgress, LedgerQuery, ReplySender,
+    DefinitionReport, DeliveryProgress, LedgerQuery, PacedCampaign, ReplySender,
 };
 
 const ASKS_MAX: usize = 256;
@@ -87,13 +87,13 @@ impl LedgerLoop {
             self.inbox.push(LedgerInput::Account(account));
             taken += 1;
         }
-        for terms in defining.campaigns.by_ref().take(DEFINED_MAX - taken) {
-            let CampaignTerms { definition, pacing } = terms;
-            let paced = self.pacer.define(&definition, pacing.as_ref(), now.unix_ms);
+        for campaign in defining.campaigns.by_ref().take(DEFINED_MAX - taken) {
+            let PacedCampaign { terms, pacing } = campaign;
+            let paced = self.pacer.define(&terms, pacing.as_ref(), now.unix_ms);
             if let Err(error) = paced {
-                defining.defined.unpaced.push((definition.slot, error));
+                defining.defined.unpaced.push((terms.slot, error));
             }
-            self.inbox.push(LedgerInput::Campaign(definition));
+            self.inbox.push(LedgerInput::Campaign(terms));
         }
     }
 

@@ -43,7 +43,7 @@ fn versions_grow_by_one() {
     edit(DefinitionEdit::Replace(of(body("x", &json!({})))), 8);
     assert_eq!(fixture.view("x")["slot"], created.view["slot"], "its number is its own");
     let told = fixture.stub.state();
-    assert_eq!(told.campaigns.values().next().expect("it is told").definition.version, 8);
+    assert_eq!(told.campaigns.values().next().expect("it is told").terms.version, 8);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
             "hourly_budget: 0.50 USD is below the 1.00 USD spent in this hour: nothing more will be spent",
         ])
     );
-    let limits = fixture.stub.state().campaigns[&slot].definition.budget.limits;
+    let limits = fixture.stub.state().campaigns[&slot].terms.budget.limits;
     assert_eq!(limits.life.expect("a limit").amount, Nanos::new(6_500_000_000));
 }
 
@@ -285,7 +285,7 @@ fn all_is_there_after_a_restart() {
     };
     let orders = |fixture: &Fixture| {
         let told = fixture.stub.state();
-        told.campaigns.values().map(|it| it.definition).collect::<Vec<_>>()
+        told.campaigns.values().map(|it| it.terms).collect::<Vec<_>>()
     };
     let (before, mut told) = (views(&fixture), orders(&fixture));
     let fixture = fixture.restart(|| NOW_UNIX_MS);
@@ -322,7 +322,7 @@ fn a_ledger_that_does_not_answer_is_told_later() {
     assert_eq!(fixture.view("x")["version"], 2, "it is kept");
     fixture.stub.state().is_unresponsive = false;
     fixture.create(StoredKind::Campaign, body("y", &json!({})));
-    assert!(fixture.stub.state().campaigns[&slot].definition.budget.is_paused);
+    assert!(fixture.stub.state().campaigns[&slot].terms.budget.is_paused);
 }
 
 #[test]

@@ -28,16 +28,16 @@ fn what_files_say_is_kept_told_and_published() {
     let seat = account.slot.expect("seats have a slot");
     let order = &told.campaigns[&seat];
     assert_eq!(
-        (order.definition.budget.limits, order.pacing.is_none()),
+        (order.terms.budget.limits, order.pacing.is_none()),
         (BudgetLimits::default(), true)
     );
     let zone = fixture.stub.handle().zones.name(told.accounts[&0].zone);
     assert_eq!(zone.as_deref(), Some("America/New_York"));
     let x = &told.campaigns[&published.campaigns[0].slot];
-    assert_eq!(x.definition.budget.limits.life.expect("a limit").amount, Nanos::new(5_000_000_000));
+    assert_eq!(x.terms.budget.limits.life.expect("a limit").amount, Nanos::new(5_000_000_000));
     // Midnight in New York, in summer time and then in winter time.
-    assert_eq!(x.definition.budget.start_unix_ms, 1_793_505_600_000);
-    assert_eq!(x.definition.budget.end_unix_ms, 1_796_101_200_000);
+    assert_eq!(x.terms.budget.start_unix_ms, 1_793_505_600_000);
+    assert_eq!(x.terms.budget.end_unix_ms, 1_796_101_200_000);
     assert_eq!(told.changes, 1, "all of them in one change");
 }
 
@@ -67,7 +67,7 @@ fn files_are_read_anew() {
     fixture.published(|published| ids(published) == ["x", "z"]);
     let told =
         fixture.stub.state().campaigns[&CampaignIndex(u32::try_from(y).expect("a slot"))].clone();
-    assert!(told.definition.budget.is_paused, "what is removed spends nothing");
+    assert!(told.terms.budget.is_paused, "what is removed spends nothing");
 
     // It returns in another file, with its number.
     fixture.write("x.toml", &[toml("x", "budget = '6'"), toml("y", "")].concat());

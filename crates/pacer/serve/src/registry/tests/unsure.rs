@@ -174,7 +174,7 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
     let why = is_unavailable(fixture.edit("x", &DefinitionEdit::Pause(true)));
     assert!(why.starts_with("it is kept, but the ledger does not take"), "{why}");
     assert_eq!(fixture.edit("y", &DefinitionEdit::Pause(true)).expect("a change").version, 2);
-    assert!(fixture.stub.state().campaigns[&CampaignIndex(1)].definition.budget.is_paused);
+    assert!(fixture.stub.state().campaigns[&CampaignIndex(1)].terms.budget.is_paused);
     // A start continues too: the ledger spends nothing of what it does not know.
     let Fixture { registry, stub, published, folder } = fixture;
     drop((registry, stub, published));
@@ -193,8 +193,7 @@ fn seats_never_end() {
     let fixture = Fixture::new(&[]);
     let seats = json!({ "id": "s", "currency": "EUR", "seats": ["d/s"] });
     fixture.create(StoredKind::Account, seats);
-    let end_unix_ms =
-        fixture.stub.state().campaigns[&CampaignIndex(0)].definition.budget.end_unix_ms;
+    let end_unix_ms = fixture.stub.state().campaigns[&CampaignIndex(0)].terms.budget.end_unix_ms;
     let end = std::time::UNIX_EPOCH + Duration::from_millis(end_unix_ms);
     assert_eq!(runtime::admin::rfc3339(end), "9999-12-31T23:59:59.999Z");
 }

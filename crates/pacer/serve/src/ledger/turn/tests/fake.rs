@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, BudgetLimits, CampaignBudget, CampaignDefinition, Daypart,
-    Holdback, LedgerSettings, Money, SpendDiagnosis,
+    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, Holdback,
+    LedgerSettings, Money, SpendDiagnosis,
 };
 use pacer_core::messages::{CampaignIndex, Epoch, FromShard, RequestCounts, ToShard};
 use pacer_core::shard::token::{ReservationToken, TtlClass};
@@ -21,7 +21,7 @@ use units::{Currency, Nanos};
 use crate::ledger::handle::LedgerQuery;
 use crate::ledger::status::LedgerClock;
 use crate::{
-    CampaignTerms, LedgerHandle, LedgerStart, LedgerThread, SettlementFeed, ShardRings,
+    LedgerHandle, LedgerStart, LedgerThread, PacedCampaign, SettlementFeed, ShardRings,
     StartedLedger,
 };
 
@@ -148,8 +148,8 @@ impl TestLedger {
         assert!(defined.notices.len() == 2 && defined.notices.iter().all(is_taken), "{defined:?}");
     }
 
-    pub(crate) fn account(&self, life: Option<u64>) -> AccountDefinition {
-        AccountDefinition {
+    pub(crate) fn account(&self, life: Option<u64>) -> AccountTerms {
+        AccountTerms {
             id: AccountId(0),
             version: 1,
             currency: usd(),
@@ -181,8 +181,8 @@ pub(crate) fn money(nanos: u64) -> Money {
     Money { amount: Nanos::new(nanos), currency: usd() }
 }
 
-pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
-    let definition = CampaignDefinition {
+pub(crate) fn campaign(slot: u32, limit: u64) -> PacedCampaign {
+    let definition = CampaignTerms {
         slot: CampaignIndex(slot),
         version: 1,
         account: AccountId(0),
@@ -195,7 +195,7 @@ pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
             is_paused: false,
         },
     };
-    CampaignTerms { definition, pacing: None }
+    PacedCampaign { terms: definition, pacing: None }
 }
 
 impl FakeShard {

@@ -185,8 +185,8 @@ fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
         ledger.until("booked", |ledger| ledger.feed.applied_seq() == 1);
         ledger.until("told", |ledger| ledger.spent(0) == 100);
         let mut paused = campaign(0, 1_000);
-        paused.definition.version = 2;
-        paused.definition.budget.is_paused = true;
+        paused.terms.version = 2;
+        paused.terms.budget.is_paused = true;
         ledger.handle.define(Vec::new(), vec![paused]).unwrap();
         ledger.until("all else is back", |ledger| {
             let why = ledger.why(0);
@@ -208,7 +208,7 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
         Some(PacingPolicy { settings, ahead: 0.0, forecast, is_fixed_price }.into())
     };
     let mut even = campaign(0, 1_000_000_000_000);
-    even.definition.budget.limits.day = Some(money(5_000));
+    even.terms.budget.limits.day = Some(money(5_000));
     even.pacing = pacing(StrategySettings::Even, true);
     let mut refused = campaign(1, 1_000);
     refused.pacing = pacing(StrategySettings::default(), true);
@@ -242,8 +242,8 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     assert_eq!((bidding.strategy, bidding.is_fixed_price), ("even", true));
     assert_eq!(ledger.handle.ask_of(CampaignIndex(2), LedgerQuery::Bidding), Ok(None));
     // A daily budget of zero: it passes everything, until the strategy is removed.
-    even.definition.version = 2;
-    even.definition.budget.limits.day = Some(money(0));
+    even.terms.version = 2;
+    even.terms.budget.limits.day = Some(money(0));
     ledger.handle.define(Vec::new(), vec![even.clone()]).unwrap();
     ledger.until("all are passed by", |ledger| {
         ledger.shards[1].paces[&CampaignIndex(0)] == BidPace::NONE
@@ -261,7 +261,7 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
         ),
         Ok(refusals.to_vec())
     );
-    even.definition.version = 3;
+    even.terms.version = 3;
     even.pacing = None;
     ledger.handle.define(Vec::new(), vec![even]).unwrap();
     ledger.until("it bids at value", |ledger| {

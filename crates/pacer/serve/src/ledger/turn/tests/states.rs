@@ -11,14 +11,14 @@ use pacer_core::strategy::{BidPace, StrategySettings};
 
 use super::failing::open_with;
 use super::fake::{TestLedger, campaign, money, start_in, usd};
-use crate::CampaignTerms;
+use crate::PacedCampaign;
 use crate::ledger::handle::LedgerQuery;
 use crate::ledger::states::{FILE_NAME, HEAD_BYTES, ROW_HEAD_BYTES};
 use crate::store::tests::disk;
 
-fn paced(slot: u32, forecast: TrafficForecast) -> CampaignTerms {
+fn paced(slot: u32, forecast: TrafficForecast) -> PacedCampaign {
     let mut terms = campaign(slot, 1_000_000_000_000);
-    terms.definition.budget.limits.day = Some(money(1_000_000_000));
+    terms.terms.budget.limits.day = Some(money(1_000_000_000));
     let settings = StrategySettings::default();
     terms.pacing =
         Some(PacingPolicy { settings, ahead: 0.0, forecast, is_fixed_price: false }.into());
@@ -124,7 +124,7 @@ fn whoever_is_gone_is_kept_no_more() {
     let both = length();
     let (mut ledger, _) = start(folder.path());
     let mut gone = paced(1, TrafficForecast::Learned);
-    (gone.definition.version, gone.pacing) = (2, None);
+    (gone.terms.version, gone.pacing) = (2, None);
     ledger.handle.define(Vec::new(), vec![gone]).unwrap();
     ledger.until("it is looked at", |ledger| bidding(ledger, 1).is_none());
     ledger.close();
