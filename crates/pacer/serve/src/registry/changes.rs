@@ -27,7 +27,8 @@ use crate::ledger::zones::Zones;
 /// larger, up to the limit of a change.
 const PART_BYTES: usize = CHANGE_BYTES_MAX / 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum AuditAction {
     Create,
     Change,
@@ -35,19 +36,6 @@ pub(super) enum AuditAction {
     Resume,
     Budget,
     Remove,
-}
-
-impl AuditAction {
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Change => "change",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Budget => "budget",
-            Self::Remove => "remove",
-        }
-    }
 }
 
 pub(super) enum NewEntry<R> {
@@ -109,7 +97,7 @@ impl<R> DefinitionStep<R> {
     fn audit(&self, at_unix_ms: u64, before: Option<&str>, after: &str) -> AuditEntry {
         let (version, record) = self.becomes.entry();
         let body = AuditBody {
-            action: self.action.label(),
+            action: self.action,
             actor: self.actor.as_deref().unwrap_or("files"),
             changes: before.map(|before| differences(before, after)).unwrap_or_default(),
             definition: serde_json::from_str(after).expect("it was written as an object"),
@@ -139,7 +127,7 @@ const AUDIT_BYTES_LIKELY: usize = 400;
 /// An audit entry, in the order of its keys: the definition as shown, and what was done.
 #[derive(Serialize)]
 struct AuditBody<'s> {
-    action: &'s str,
+    action: AuditAction,
     actor: &'s str,
     changes: Vec<KeyDifference>,
     definition: &'s RawValue,

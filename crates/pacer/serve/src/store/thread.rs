@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -53,16 +52,17 @@ pub struct StoreCounters {
     pub failures: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct StoreStatus {
-    /// 0, or the cause's number in [`CAUSES`] from 1.
-    failing: AtomicU8,
-    commits: AtomicU64,
-    answered: AtomicU64,
-    failures: AtomicU64,
+    failing: Option<StoreFault>,
+    counters: StoreCounters,
 }
 
-const CAUSES: [StoreFault; 3] = [StoreFault::DiskFull, StoreFault::Disk, StoreFault::Damaged];
+type SharedStoreStatus = Arc<Mutex<StoreStatus>>;
+
+fn locked(status: &SharedStoreStatus) -> MutexGuard<'_, StoreStatus> {
+    status.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 enum PendingRequest {
     /// The thread answers. Kept without its contents, in case the thread ends.
@@ -78,7 +78,7 @@ pub struct DiskStore {
     asked: VecDeque<PendingRequest>,
     /// How many of `asked` the thread answers.
     waiting: usize,
-    status: Arc<StoreStatus>,
+    status: SharedStoreStatus,
     thread: Option<JoinHandle<Result<(), StoreFault>>>,
 }
 
@@ -106,7 +106,7 @@ impl DiskStore {
     ) -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel();
         let (outbox, answers) = mpsc::channel();
-        let status = Arc::<StoreStatus>::default();
+        let status = SharedStoreStatus::default();
         let (shared, failing) = (Arc::clone(&status), None);
         let worker = Worker { engine, inbox, outbox, status: shared, options, failing };
         let thread = std::thread::Builder::new()
@@ -132,17 +132,12 @@ impl DiskStore {
 
     /// The fault, while the disk fails.
     pub fn failing(&self) -> Option<StoreFault> {
-        let number = usize::from(self.status.failing.load(Ordering::Relaxed));
-        number.checked_sub(1).and_then(|number| CAUSES.get(number)).copied()
+        locked(&self.status).failing
     }
 
     /// Counters so far.
     pub fn counters(&self) -> StoreCounters {
-        StoreCounters {
-            commits: self.status.commits.load(Ordering::Relaxed),
-            answered: self.status.answered.load(Ordering::Relaxed),
-            failures: self.status.failures.load(Ordering::Relaxed),
-        }
+        locked(&self.status).counters
     }
 
     /// Serves pending requests, and closes the file.
@@ -236,7 +231,7 @@ struct Worker<P: StoreDirectory> {
     engine: StoreEngine<P>,
     inbox: mpsc::Receiver<StoreRequest>,
     outbox: mpsc::Sender<StoreAnswer>,
-    status: Arc<StoreStatus>,
+    status: SharedStoreStatus,
     options: StoreOptions,
     /// The last fault, until a commit succeeds: the store opens on a full disk, but cannot write.
     failing: Option<StoreFault>,
@@ -265,7 +260,7 @@ impl<P: StoreDirectory> Worker<P> {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return self.engine.close(),
             }
             if !was_failing && self.failing.is_some() {
-                self.status.failures.fetch_add(1, Ordering::Relaxed);
+                locked(&self.status).counters.failures += 1;
                 (later, retry_at) = (RETRY_MIN, Instant::now() + RETRY_MIN);
             }
             self.publish_status();
@@ -283,7 +278,7 @@ impl<P: StoreDirectory> Worker<P> {
         let has_committed = commits < self.engine.commits();
         self.failing = self.engine.failing().or(self.failing.filter(|_| !has_committed));
         self.publish_status();
-        self.status.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
+        locked(&self.status).counters.answered += answers.len() as u64;
         for answer in answers {
             // The caller may be gone; the work is done.
             let _heard = self.outbox.send(answer);
@@ -293,11 +288,8 @@ impl<P: StoreDirectory> Worker<P> {
 
     /// Updates the status before any answer is visible.
     fn publish_status(&self) {
-        let number = self.failing.map_or(0, |failing| {
-            1 + CAUSES.iter().position(|cause| *cause == failing).expect("all are there")
-        });
-        let number = u8::try_from(number).expect("few");
-        self.status.failing.store(number, Ordering::Relaxed);
-        self.status.commits.store(self.engine.commits(), Ordering::Relaxed);
+        let mut status = locked(&self.status);
+        status.failing = self.failing;
+        status.counters.commits = self.engine.commits();
     }
 }
