@@ -200,8 +200,9 @@ impl LedgerStart {
             closing: Arc::clone(&closing),
             status: shared.clone(),
             zones: zones.clone(),
+            clock,
         };
-        let ledger_loop = LedgerLoop::new(ledger, pacer, store, ends, snapshots).at(clock);
+        let ledger_loop = LedgerLoop::new(ledger, pacer, store, ends, snapshots);
         let (begins, shutdown) = (waker.clone(), self.shutdown);
         let (ends, ended) = mpsc::channel();
         let run = move || {
@@ -280,6 +281,7 @@ fn epoch_at(unix_ms: u64) -> Epoch {
     Epoch(u32::try_from(unix_ms / 1000).unwrap_or(1))
 }
 
+#[derive(Default)]
 struct StoredState {
     leases: Vec<(LeaseKey, Lease)>,
     sums: Vec<(SumKey, SpentSum)>,
@@ -297,17 +299,18 @@ fn begin(
         StoreAnswer::Begun { begun, .. } => begun.map_err(Some)?,
         other => unreachable!("an epoch was to begin: {other:?}"),
     };
-    let QueryResult::Leases(leases) = found(store, StoreQuery::Leases(None))? else {
-        unreachable!("leases were asked for")
-    };
-    let QueryResult::Sums(sums) = found(store, StoreQuery::Sums(None))? else {
-        unreachable!("sums were asked for")
-    };
-    let QueryResult::EpochLifetimes(lives) = found(store, StoreQuery::EpochLifetimes(Some(node)))?
-    else {
-        unreachable!("lives were asked for")
-    };
-    Ok((begun, StoredState { leases, sums, lives }))
+    let queries =
+        [StoreQuery::Leases(None), StoreQuery::Sums(None), StoreQuery::EpochLifetimes(Some(node))];
+    let mut stored = StoredState::default();
+    for query in queries {
+        match found(store, query)? {
+            QueryResult::Leases(leases) => stored.leases = leases,
+            QueryResult::Sums(sums) => stored.sums = sums,
+            QueryResult::EpochLifetimes(lives) => stored.lives = lives,
+            other => unreachable!("nobody asked for {other:?}"),
+        }
+    }
+    Ok((begun, stored))
 }
 
 fn found(store: &mut DiskStore, query: StoreQuery) -> Result<QueryResult, Option<StoreDenial>> {

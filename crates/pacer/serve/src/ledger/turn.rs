@@ -66,6 +66,7 @@ pub(crate) struct LedgerChannels {
     pub closing: Arc<AtomicBool>,
     pub status: SharedStatus,
     pub zones: Zones,
+    pub clock: LedgerClock,
 }
 
 pub(crate) struct LedgerLoop {
@@ -76,7 +77,6 @@ pub(crate) struct LedgerLoop {
     channels: LedgerChannels,
     tables: ZoneTables,
     snapshots: SnapshotSchedule,
-    clock: LedgerClock,
     expected: VecDeque<PendingAnswer>,
     changes: ChangeQueue,
     pending_definitions: VecDeque<PendingDefinitions>,
@@ -116,7 +116,6 @@ impl LedgerLoop {
             channels,
             tables,
             snapshots,
-            clock: LedgerClock { origin: Instant::now() },
             expected: VecDeque::new(),
             changes: ChangeQueue::default(),
             pending_definitions: VecDeque::new(),
@@ -130,10 +129,6 @@ impl LedgerLoop {
             is_close_sent: false,
             turn_longest: Duration::ZERO,
         }
-    }
-
-    pub(crate) fn at(self, clock: LedgerClock) -> Self {
-        Self { clock, ..self }
     }
 
     /// Runs turns until the ledger is closed. If the rules find that the books do not add up,
@@ -177,7 +172,7 @@ impl LedgerLoop {
 
     fn turn(&mut self) -> TurnEnd {
         let begun = Instant::now();
-        let now = self.clock.now();
+        let now = self.channels.clock.now();
         // Before the rings are read: all that shards sent before closing is in them.
         let is_closing = self.channels.closing.load(Ordering::Acquire);
         let has_asks = self.take_asks(now);

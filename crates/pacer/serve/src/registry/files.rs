@@ -2,7 +2,7 @@
 
 pub(super) mod prepare;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -308,30 +308,16 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
 
     /// Removes what no file has any more. Campaigns go before their accounts.
     fn removals(&mut self) {
-        let campaigns: HashSet<&str> =
-            self.set.campaigns.iter().map(|found| &*found.value.id).collect();
-        for (id, entry) in &self.definitions.campaigns {
-            if is_gone(entry, id, &campaigns) {
-                let record = DefinitionRecord { is_removed: true, ..entry.record.clone() };
-                let entry = DefinitionEntry { version: entry.version + 1, record, value: None };
-                self.remove(id, NewEntry::Campaign(entry));
-            }
+        let campaigns = self.set.campaigns.iter().map(|found| &*found.value.id).collect();
+        for (id, version, record) in gone(&self.definitions.campaigns, &campaigns) {
+            let entry = DefinitionEntry { version, record, value: None };
+            self.push(id, AuditAction::Remove, NewEntry::Campaign(entry), Vec::new());
         }
-        let accounts: HashSet<&str> =
-            self.set.accounts.iter().map(|found| &*found.value.id).collect();
-        for (id, entry) in &self.definitions.accounts {
-            if is_gone(entry, id, &accounts) {
-                let record = DefinitionRecord { is_removed: true, ..entry.record.clone() };
-                let value = entry.value.clone();
-                self.remove(
-                    id,
-                    NewEntry::Account(DefinitionEntry {
-                        version: entry.version + 1,
-                        record,
-                        value,
-                    }),
-                );
-            }
+        let accounts = self.set.accounts.iter().map(|found| &*found.value.id).collect();
+        for (id, version, record) in gone(&self.definitions.accounts, &accounts) {
+            let value = self.definitions.accounts[&id].value.clone();
+            let entry = DefinitionEntry { version, record, value };
+            self.push(id, AuditAction::Remove, NewEntry::Account(entry), Vec::new());
         }
     }
 
@@ -344,14 +330,21 @@ impl<'p, R: CampaignRules> FilesPlan<'p, R> {
     ) {
         self.steps.push(DefinitionStep { id, becomes, action, warnings, keyed: None, actor: None });
     }
-
-    fn remove(&mut self, id: &Arc<str>, becomes: NewEntry<R>) {
-        self.push(Arc::clone(id), AuditAction::Remove, becomes, Vec::new());
-    }
 }
 
-fn is_gone<T>(entry: &DefinitionEntry<T>, id: &str, given: &HashSet<&str>) -> bool {
-    entry.record.origin.file().is_some() && !entry.record.is_removed && !given.contains(id)
+/// Id, next version and record of each definition that no file has any more.
+fn gone<T>(
+    entries: &BTreeMap<Arc<str>, DefinitionEntry<T>>,
+    given: &HashSet<&str>,
+) -> impl Iterator<Item = (Arc<str>, u64, DefinitionRecord)> {
+    let is_gone = |(id, entry): &(&Arc<str>, &DefinitionEntry<T>)| {
+        let record = &entry.record;
+        record.origin.file().is_some() && !record.is_removed && !given.contains(&***id)
+    };
+    entries.iter().filter(is_gone).map(|(id, entry)| {
+        let record = DefinitionRecord { is_removed: true, ..entry.record.clone() };
+        (Arc::clone(id), entry.version + 1, record)
+    })
 }
 
 fn record_of<T, U>(
