@@ -99,7 +99,7 @@ units::labelled!(TokenRejection);
 /// twice does not compile:
 ///
 /// ```compile_fail,E0382
-/// fn settle_twice(shard: &mut pacer_core::shard::Shard, claim: pacer_core::shard::Claim) {
+/// fn settle_twice(shard: &mut pacer_core::shard::ShardLedger, claim: pacer_core::shard::TokenClaim) {
 ///     shard.settle(claim, units::Nanos::new(1));
 ///     shard.settle(claim, units::Nanos::new(1));
 /// }
