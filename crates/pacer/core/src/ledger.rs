@@ -123,6 +123,8 @@ pub struct Ledger {
     closed_shards: BTreeSet<u16>,
     receipts: BTreeMap<(CampaignIndex, Period, u16), u64>,
     is_closing: bool,
+    /// How often a campaign was looked at.
+    #[cfg(test)]
     touched: u64,
     stats: LedgerStats,
 }
@@ -190,6 +192,7 @@ impl Ledger {
             closed_shards: BTreeSet::new(),
             receipts: BTreeMap::new(),
             is_closing: false,
+            #[cfg(test)]
             touched: 0,
             stats: LedgerStats::default(),
         }
@@ -270,11 +273,6 @@ impl Ledger {
     /// Counters of anomalies.
     pub const fn stats(&self) -> LedgerStats {
         self.stats
-    }
-
-    /// How often a campaign was looked at since the start.
-    pub const fn touched(&self) -> u64 {
-        self.touched
     }
 }
 

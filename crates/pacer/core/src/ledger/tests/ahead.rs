@@ -404,14 +404,14 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
     let batches = desk.batches;
     let (mut most, mut is_busy) = (0, false);
     while desk.unix_ms < NOON + 4 * QUARTER_MS - 500 {
-        let (touched, batches) = (desk.ledger.touched(), desk.batches);
+        let (touched, batches) = (desk.ledger.touched, desk.batches);
         desk.tick += SECOND / 20;
         desk.unix_ms += 50;
         desk.step(Vec::new());
         // A batch's start or end concerns all of them.
         let was_busy = std::mem::replace(&mut is_busy, desk.batches > batches);
         if !was_busy && !is_busy {
-            most = most.max(desk.ledger.touched() - touched);
+            most = most.max(desk.ledger.touched - touched);
         }
     }
     assert!((1..=400).contains(&most), "{most} in a step");

@@ -32,12 +32,12 @@ fn many(count: u32) -> Desk {
 fn a_step_touches_what_changed_and_one_batch_leases_for_all() {
     let mut desk = many(CAMPAIGNS);
     assert_eq!(desk.gates.len(), 100_000);
-    let touched = desk.ledger.touched();
+    let touched = desk.ledger.touched;
     desk.pass(2);
-    assert_eq!(desk.ledger.touched(), touched, "nothing has changed");
+    assert_eq!(desk.ledger.touched, touched, "nothing has changed");
     desk.want(0, CampaignIndex(77), 10);
     desk.pass(3);
-    assert!(desk.ledger.touched() - touched < 10, "one has changed");
+    assert!(desk.ledger.touched - touched < 10, "one has changed");
     let before = desk.batches;
     let want = |slot| {
         LedgerInput::Refill(
@@ -88,11 +88,11 @@ fn a_step_looks_at_so_many_whose_hour_has_come_and_the_next_at_the_rest() {
     };
     desk.step((0..6_000).map(want).collect());
     desk.pass(3);
-    let touched = desk.ledger.touched();
+    let touched = desk.ledger.touched;
     desk.tick += 3_600_000_000_000;
     desk.unix_ms += 3_600_000;
     desk.step(Vec::new());
-    let first = desk.ledger.touched() - touched;
+    let first = desk.ledger.touched - touched;
     assert_eq!(first, 4_096);
     let held =
         |desk: &Desk, slot| desk.ledger.why(CampaignIndex(slot)).levels.expect("an hour")[0].held;
