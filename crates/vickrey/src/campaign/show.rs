@@ -51,7 +51,7 @@ fn accounts(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
             origin(view),
         ]
     };
-    table(&head, &views.iter().map(row).collect::<Vec<_>>(), out)
+    table(&head, views.iter().map(row), out)
 }
 
 /// Campaigns with their spend and limit.
@@ -87,7 +87,7 @@ fn campaigns(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
             origin(view),
         ]
     };
-    table(&head, &views.iter().map(row).collect::<Vec<_>>(), out)
+    table(&head, views.iter().map(row), out)
 }
 
 /// Where a definition comes from.
@@ -156,14 +156,12 @@ fn spent(spend: &Value) -> String {
 
 pub(super) fn spend(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", text(&answer["id"]), spent(answer))?;
-    let rows: Vec<_> = list_of(&answer["hours"])
-        .iter()
-        .map(|hour| [text(&hour["start"]), amount(&hour["spent"], &answer["currency"])])
-        .collect();
-    if rows.is_empty() {
+    let hours = list_of(&answer["hours"]);
+    if hours.is_empty() {
         return Ok(());
     }
-    table(&[Text("hour from"), Figures("spent")], &rows, out)
+    let row = |hour: &Value| [text(&hour["start"]), amount(&hour["spent"], &answer["currency"])];
+    table(&[Text("hour from"), Figures("spent")], hours.iter().map(row), out)
 }
 
 /// A row for each changed key.
@@ -193,7 +191,7 @@ pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
             rows.push([at, who, what, kind, id, version, key, before, after]);
         }
     }
-    table(&head, &rows, out)
+    table(&head, rows.into_iter(), out)
 }
 
 /// The state after a change.

@@ -28,11 +28,12 @@ impl TableColumn {
 
 pub(super) fn table<const N: usize>(
     head: &[TableColumn; N],
-    rows: &[[String; N]],
+    rows: impl Iterator<Item = [String; N]>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let rows: Vec<_> = rows.collect();
     let mut widths = head.map(|column| column.name().chars().count());
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(visible(cell).chars().count());
         }
@@ -103,7 +104,7 @@ mod tests {
         let mut out = Vec::new();
         let row = |name: &str, figures: &str| [name.to_owned(), figures.to_owned()];
         let rows = [row("a", "1.00 USD"), row("long\u{1b}", "12,400.50 USD")];
-        table(&[Text("id"), Figures("spent")], &rows, &mut out).expect("memory");
+        table(&[Text("id"), Figures("spent")], rows.into_iter(), &mut out).expect("memory");
         let want = "id             spent\na           1.00 USD\nlong\u{fffd}  12,400.50 USD\n";
         assert_eq!(String::from_utf8(out).expect("text"), want);
     }

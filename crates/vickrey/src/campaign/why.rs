@@ -46,7 +46,7 @@ pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
             let (owner, span) = (text(&level["owner"]), text(&level["span"]));
             [owner, span, of("limit"), of("exposure"), of("holdback"), of("headroom")]
         };
-        table(&head, &levels.iter().map(row).collect::<Vec<_>>(), out)?;
+        table(&head, levels.iter().map(row), out)?;
     }
     if let Some(words) = answer["pace"]["words"].as_str() {
         writeln!(out, "how it bids: {}", without_controls(words))?;
@@ -73,10 +73,9 @@ pub(super) fn funnel(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     let row = |(key, name, _): &(&str, &str, bool)| {
         [(*name).to_owned(), count(&hour[*key]), count(&day[*key])]
     };
-    let mut rows: Vec<_> = told.map(row).collect();
     let spent = |window: &Value| amount(&window["spent"], &answer["currency"]);
-    rows.push(["spent".to_owned(), spent(hour), spent(day)]);
-    table(&head, &rows, out)?;
+    let spent = ["spent".to_owned(), spent(hour), spent(day)];
+    table(&head, told.map(row).chain([spent]), out)?;
     if day["cut"] == true {
         writeln!(
             out,
@@ -94,11 +93,7 @@ fn criteria(found: &Value, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "of a sample of {} impressions:", count(&found["impressions"]))?;
     let row = |of: &Value| [text(&of["key"]), count(&of["impressions"])];
-    table(
-        &[Text("criterion"), Figures("fail it")],
-        &failed.iter().map(row).collect::<Vec<_>>(),
-        out,
-    )
+    table(&[Text("criterion"), Figures("fail it")], failed.iter().map(row), out)
 }
 
 pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
@@ -112,7 +107,7 @@ pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()>
             let of = |key: &str| amount(&level[key], currency);
             [text(&level["span"]), of("limit"), of("exposure"), of("headroom")]
         };
-        table(&head, &levels.iter().map(row).collect::<Vec<_>>(), out)?;
+        table(&head, levels.iter().map(row), out)?;
     }
     if answer["seats"].is_object() {
         writeln!(out, "its seats: {}", reason(&answer["seats"]))?;
