@@ -51,6 +51,7 @@ use acceptor::Acceptor;
 use shard::ShardStart;
 use start::spawn_ready;
 
+pub(crate) use activity::delegate_writes;
 pub use activity::{ActiveStream, Activity, ConnectionEnd, ConnectionTimeouts, RequestActivity};
 pub use admission::{Admission, AdmissionLimits, InFlightRequest};
 pub use metrics::{Overload, ShardsMetrics};

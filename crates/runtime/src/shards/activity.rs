@@ -3,7 +3,7 @@
 //! connection is evicted: the table does.
 
 use std::cell::Cell;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -170,6 +170,36 @@ impl Activity {
     }
 }
 
+/// The methods of `AsyncWrite` but `poll_shutdown`, for a wrapper of the stream in `$field`.
+macro_rules! delegate_writes {
+    ($field:ident) => {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.$field).poll_write(cx, bytes)
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            parts: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.$field).poll_write_vectored(cx, parts)
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            self.$field.is_write_vectored()
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.$field).poll_flush(cx)
+        }
+    };
+}
+pub(crate) use delegate_writes;
+
 /// A socket that reports its bytes to an [`Activity`], and that lingers: after its shutdown it
 /// discards what arrives until the client closes, for at most [`LINGER`]. Closing both directions at
 /// once resets the connection, and a client that is still sending loses the response (RFC 9112,
@@ -212,29 +242,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ActiveStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ActiveStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
+    delegate_writes!(stream);
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { stream, shutdown, lingering, .. } = self.get_mut();

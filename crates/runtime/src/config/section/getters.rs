@@ -48,16 +48,13 @@ impl Section<'_> {
     }
 
     /// Text that `parse` turns into a value or refuses with a remedy, a lower-case fragment.
-    pub fn parsed<T, P>(
+    pub fn parsed<T, P: Presence<Literal = &'static str>>(
         &mut self,
         key: &'static str,
         presence: P,
         parse: impl Fn(&str) -> Result<T, String>,
         doc: &'static str,
-    ) -> P::Out<T>
-    where
-        P: Presence<Literal = &'static str>,
-    {
+    ) -> P::Out<T> {
         self.textual(KeyDeclaration { key, presence, form: Form::Text, doc }, parse)
     }
 
@@ -74,16 +71,13 @@ impl Section<'_> {
     }
 
     /// A whole number in `range`.
-    pub fn integer<N: WholeNumber, P>(
+    pub fn integer<N: WholeNumber, P: Presence<Literal = u64>>(
         &mut self,
         key: &'static str,
         presence: P,
         range: impl RangeBounds<N>,
         doc: &'static str,
-    ) -> P::Out<N>
-    where
-        P: Presence<Literal = u64>,
-    {
+    ) -> P::Out<N> {
         let bounds = whole_bounds(&range);
         self.single(KeyDeclaration { key, presence, form: Form::Number(bounds), doc }, |given| {
             whole(&bounds, given)
@@ -91,16 +85,13 @@ impl Section<'_> {
     }
 
     /// A duration in `range`, exact to the microsecond: `"250us"`, `"5ms"`, `"2s"`, `"1m"`, `"1h"`.
-    pub fn duration<P>(
+    pub fn duration<P: Presence<Literal = &'static str>>(
         &mut self,
         key: &'static str,
         presence: P,
         range: impl RangeBounds<Duration>,
         doc: &'static str,
-    ) -> P::Out<Duration>
-    where
-        P: Presence<Literal = &'static str>,
-    {
+    ) -> P::Out<Duration> {
         let micros = |end: &Duration| u64::try_from(end.as_micros()).unwrap_or(u64::MAX);
         let bounds = Bounds::of(Quantity::Duration, &range, micros);
         self.single(KeyDeclaration { key, presence, form: Form::Number(bounds), doc }, |given| {
@@ -109,16 +100,13 @@ impl Section<'_> {
     }
 
     /// A size in `range` with a unit: `"512B"`, `"64KiB"`, `"1MiB"`, `"1GiB"`.
-    pub fn bytes<P>(
+    pub fn bytes<P: Presence<Literal = &'static str>>(
         &mut self,
         key: &'static str,
         presence: P,
         range: impl RangeBounds<usize>,
         doc: &'static str,
-    ) -> P::Out<usize>
-    where
-        P: Presence<Literal = &'static str>,
-    {
+    ) -> P::Out<usize> {
         let bounds = Bounds::of(Quantity::Bytes, &range, |&end| end.count());
         self.single(KeyDeclaration { key, presence, form: Form::Number(bounds), doc }, |given| {
             whole(&bounds, given)
@@ -167,16 +155,13 @@ impl Section<'_> {
     }
 
     /// One of several words, each with its value.
-    pub fn one_of<T: Clone, P>(
+    pub fn one_of<T: Clone, P: Presence<Literal = &'static str>>(
         &mut self,
         key: &'static str,
         presence: P,
         known: &[(&'static str, T)],
         doc: &'static str,
-    ) -> P::Out<T>
-    where
-        P: Presence<Literal = &'static str>,
-    {
+    ) -> P::Out<T> {
         let form = Form::OneOf(known.iter().map(|(name, _)| *name).collect());
         self.textual(KeyDeclaration { key, presence, form, doc }, |text| {
             values::one_of(text, known)
@@ -184,16 +169,13 @@ impl Section<'_> {
     }
 
     /// A list of texts, each of which `parse` turns into a value or refuses with a remedy.
-    pub fn texts<T, P>(
+    pub fn texts<T, P: Presence<Literal = &'static [&'static str]>>(
         &mut self,
         key: &'static str,
         presence: P,
         parse: impl Fn(&str) -> Result<T, String>,
         doc: &'static str,
-    ) -> P::Out<Vec<T>>
-    where
-        P: Presence<Literal = &'static [&'static str]>,
-    {
+    ) -> P::Out<Vec<T>> {
         self.list(KeyDeclaration { key, presence, form: Form::Texts, doc }, |given| match given {
             GivenValue::Text(text) => Ok(parse(text)?),
             _ => Err(WrongValue::Type),
@@ -201,16 +183,13 @@ impl Section<'_> {
     }
 
     /// A list of whole numbers, each in `range`.
-    pub fn integers<N: WholeNumber, P>(
+    pub fn integers<N: WholeNumber, P: Presence<Literal = &'static [u64]>>(
         &mut self,
         key: &'static str,
         presence: P,
         range: impl RangeBounds<N>,
         doc: &'static str,
-    ) -> P::Out<Vec<N>>
-    where
-        P: Presence<Literal = &'static [u64]>,
-    {
+    ) -> P::Out<Vec<N>> {
         let bounds = whole_bounds(&range);
         self.list(KeyDeclaration { key, presence, form: Form::Integers(bounds), doc }, |given| {
             whole(&bounds, given)
