@@ -114,12 +114,12 @@ fn is_sampled(id: u128, share: u32) -> bool {
 
 /// The task that sends traces to the collector.
 #[derive(Debug)]
-pub struct Exporting {
+pub struct TraceExport {
     stop: oneshot::Sender<()>,
     task: ControlTask,
 }
 
-impl Exporting {
+impl TraceExport {
     /// Sends finished traces, once and for 10 s at most, and ends.
     pub fn stop(self) {
         drop(self.stop);
@@ -128,7 +128,7 @@ impl Exporting {
 }
 
 /// Starts tracing: returns the tracer and the task on `control` that sends.
-pub fn start(options: TracingOptions, control: &Control) -> (Tracer, Exporting) {
+pub fn start(options: TracingOptions, control: &Control) -> (Tracer, TraceExport) {
     let (queue, finished) = SpanQueue::new();
     let (stop, stopped) = oneshot::channel();
     let queue = Arc::new(queue);
@@ -139,5 +139,5 @@ pub fn start(options: TracingOptions, control: &Control) -> (Tracer, Exporting) 
     };
     let exporter = Exporter::new(options, queue, control);
     let task = control.spawn(move || exporter.run(finished, stopped));
-    (Tracer(Some(Arc::new(shared))), Exporting { stop, task })
+    (Tracer(Some(Arc::new(shared))), TraceExport { stop, task })
 }

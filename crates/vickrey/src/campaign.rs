@@ -21,7 +21,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use crate::exit::{CommandFailure, Exit};
-use apply::{Apply, Update};
+use apply::{ApplyArgs, UpdateArgs};
 use args::ApiArgs;
 pub(crate) use audit::{AuditArgs, run as run_audit};
 use client::{ApiClient, ApiRefusal, encoded};
@@ -45,9 +45,9 @@ pub(crate) enum CampaignCommand {
     /// Create the definitions in a file, in TOML or JSON
     Create(CreateArgs),
     /// Change keys of it, and print the changes
-    Update(Update),
+    Update(UpdateArgs),
     /// Create or change it as in a file, and print the changes
-    Apply(Apply),
+    Apply(ApplyArgs),
     /// Set limits; amounts are absolute
     Budget(BudgetArgs),
     /// Pause its spending
@@ -87,9 +87,9 @@ pub(crate) enum AccountCommand {
     /// Create the definitions in a file, in TOML or JSON
     Create(CreateArgs),
     /// Change keys of it, and print the changes
-    Update(Update),
+    Update(UpdateArgs),
     /// Create or change it as in a file, and print the changes
-    Apply(Apply),
+    Apply(ApplyArgs),
     /// Set limits; amounts are absolute
     Budget(BudgetArgs),
     /// Pause the spending of all its campaigns

@@ -252,7 +252,7 @@ fn read_files<T>(
     Ok(Loaded { value, effective, digest: inputs.digest() })
 }
 
-struct Parsed<'a> {
+struct ParsedFile<'a> {
     table: DeTable<'a>,
     /// Offset of the first syntax error, among all files.
     first_error: Option<usize>,
@@ -261,7 +261,7 @@ struct Parsed<'a> {
     is_lost: bool,
 }
 
-fn parse_file<'a>(file: usize, source: &SourceTexts<'a>, log: &mut ProblemLog) -> Parsed<'a> {
+fn parse_file<'a>(file: usize, source: &SourceTexts<'a>, log: &mut ProblemLog) -> ParsedFile<'a> {
     let (text, base) = (source.text(file), source.base(file));
     let (table, errors, sought_all) = match DeTable::parse(text) {
         Ok(table) => (table.into_inner(), Vec::new(), true),
@@ -281,11 +281,11 @@ fn parse_file<'a>(file: usize, source: &SourceTexts<'a>, log: &mut ProblemLog) -
     }
     let first_error = errors.iter().map(|error| at(error).unwrap_or(base)).min();
     let table = if base == 0 { table } else { moved(table, base) };
-    Parsed { table, first_error, is_lost }
+    ParsedFile { table, first_error, is_lost }
 }
 
 /// An included file, as far as it was read.
-struct Included {
+struct IncludedFile {
     path: PathBuf,
     text: Result<String, UnreadFile>,
 }
@@ -320,7 +320,7 @@ struct IncludeNames<'r, 'o> {
 
 impl IncludeNames<'_, '_> {
     /// The named files, each once, without the main file.
-    fn read(mut self, key: usize, value: &Spanned<DeValue<'_>>, main: &Path) -> Vec<Included> {
+    fn read(mut self, key: usize, value: &Spanned<DeValue<'_>>, main: &Path) -> Vec<IncludedFile> {
         let DeValue::Array(names) = value.get_ref() else {
             let (form, example) = (Form::Texts.phrase(), INCLUDE_EXAMPLE.to_toml());
             let remedy = format!("expected {form}, for example {example}");
@@ -347,7 +347,7 @@ impl IncludeNames<'_, '_> {
                     unread.remedy.push_str(&format!(" (included by {main} line {line})"));
                 }
                 bytes += text.as_ref().map_or(0, |text| text.len() as u64);
-                included.push(Included { path, text });
+                included.push(IncludedFile { path, text });
                 let most = Quantity::Bytes.write(FILES_BYTES_MAX);
                 let excess = if included.len() > INCLUDES_MAX {
                     format!("names more than {INCLUDES_MAX} files, the most that are included")

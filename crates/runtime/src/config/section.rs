@@ -47,7 +47,7 @@ pub struct Section<'a> {
     pub(super) source: &'a SourceTexts<'a>,
     pub(super) inputs: &'a ConfigInputs<'a>,
     pub(super) log: &'a mut ProblemLog,
-    pub(super) declared: Declared,
+    pub(super) declared: DeclaredKeys,
 }
 
 /// The dotted key of a table, formatted only for messages.
@@ -69,7 +69,7 @@ impl TablePath<'_> {
 }
 
 #[derive(Default)]
-pub(super) struct Declared {
+pub(super) struct DeclaredKeys {
     /// Keys asked for so far; all others are unknown.
     known: Vec<KnownKey>,
     /// Their documentation; empty unless declarations are described.
@@ -78,7 +78,7 @@ pub(super) struct Declared {
     pub(super) settings: Vec<(Cow<'static, str>, EffectiveKey)>,
 }
 
-impl Declared {
+impl DeclaredKeys {
     /// Reuses the buffer of an earlier table, if there is one.
     pub(super) fn begin(log: &mut ProblemLog) -> Self {
         Self { known: log.unused_keys.pop().unwrap_or_default(), ..Self::default() }
@@ -114,7 +114,7 @@ impl<'a> Section<'a> {
         table: Option<&'a DeTable<'a>>,
         log: &'a mut ProblemLog,
     ) -> Self {
-        let (declared, path) = (Declared::begin(log), TablePath::Root);
+        let (declared, path) = (DeclaredKeys::begin(log), TablePath::Root);
         Self { table, path, place: None, file: None, source, inputs, log, declared }
     }
 
@@ -280,7 +280,7 @@ impl<'a> Section<'a> {
     }
 
     /// Records problems for unknown keys, and returns the declared ones.
-    pub(super) fn finish(mut self) -> Declared {
+    pub(super) fn finish(mut self) -> DeclaredKeys {
         let mut declared = std::mem::take(&mut self.declared);
         let known = || {
             let current = declared.known.iter().filter(|key| key.kind != KeyKind::Renamed);

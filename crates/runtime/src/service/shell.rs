@@ -25,7 +25,7 @@ use crate::listen::{ListenError, listen};
 use crate::metrics::Exposition;
 use crate::shards::{Shards, ShardsMetrics, ShardsPanicked, ShardsStartError};
 use crate::shutdown::Shutdown;
-use crate::traces::{self, Exporting, Tracer, TracingOptions};
+use crate::traces::{self, TraceExport, Tracer, TracingOptions};
 
 /// How long readiness reports a refusal because of overload.
 const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ pub struct Shell {
     shards: Shards,
     admin: Admin,
     admin_address: SocketAddr,
-    exporting: Option<Exporting>,
+    exporting: Option<TraceExport>,
     reload: Option<Reload>,
     /// Dropped after everything that runs on them, the builder first.
     _threads: (Builder, Control),
@@ -255,7 +255,7 @@ fn share_descriptors(
 fn start_tracing(
     options: Option<TracingOptions>,
     control: &Control,
-) -> (Tracer, Option<Exporting>) {
+) -> (Tracer, Option<TraceExport>) {
     let Some(options) = options else { return (Tracer::off(), None) };
     let (tracer, exporting) = traces::start(options, control);
     (tracer, Some(exporting))

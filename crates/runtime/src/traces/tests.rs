@@ -100,13 +100,13 @@ fn options(address: SocketAddr, more: &str) -> TracingOptions {
 }
 
 /// A tracer and the thread it runs on.
-fn start_on(options: TracingOptions) -> (Tracer, Exporting, Control) {
+fn start_on(options: TracingOptions) -> (Tracer, TraceExport, Control) {
     let control = Control::start().expect("a thread");
     let (tracer, exporting) = start(options, &control);
     (tracer, exporting, control)
 }
 
-fn started(address: SocketAddr) -> (Tracer, Exporting, Control) {
+fn started(address: SocketAddr) -> (Tracer, TraceExport, Control) {
     start_on(options(address, ""))
 }
 

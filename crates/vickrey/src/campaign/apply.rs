@@ -18,7 +18,7 @@ use super::show::{flatten, warnings};
 use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
-pub(crate) struct Apply {
+pub(crate) struct ApplyArgs {
     /// File with definitions, in TOML or JSON; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     file: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Apply {
 
 #[derive(Debug, Args)]
 #[group(id = "patch", required = true, multiple = true, args = ["set", "file"])]
-pub(crate) struct Update {
+pub(crate) struct UpdateArgs {
     /// The definition's id
     id: String,
     /// File with the keys to change, in TOML or JSON; - reads stdin
@@ -94,10 +94,10 @@ fn put(table: &mut Map<String, Value>, key: &str, value: Value) {
 
 pub(super) fn update(
     kind: DefinitionKind,
-    args: &Update,
+    args: &UpdateArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let Update { id, file, set, if_version, dry_run, asking } = args;
+    let UpdateArgs { id, file, set, if_version, dry_run, asking } = args;
     let mut patch = match file {
         None => Map::new(),
         Some(path) => match &mut file::read(kind, path)?[..] {
@@ -132,10 +132,10 @@ pub(super) fn update(
 
 pub(super) fn apply(
     kind: DefinitionKind,
-    args: &Apply,
+    args: &ApplyArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let Apply { file, dry_run, asking } = args;
+    let ApplyArgs { file, dry_run, asking } = args;
     let client = ApiClient::new(asking)?;
     let (mut plan, mut problems, mut exit) = (Vec::new(), String::new(), None);
     for definition in file::read(kind, file)? {

@@ -17,7 +17,7 @@ const ERASE_BELOW: &str = "\x1b[J";
 
 /// Rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct ScreenSize {
     pub(super) rows: usize,
     pub(super) columns: usize,
 }
@@ -25,7 +25,7 @@ pub(super) struct Size {
 /// Shows the alternate screen until dropped.
 pub(super) struct Screen {
     term: Term,
-    drawn: Option<Size>,
+    drawn: Option<ScreenSize>,
 }
 
 impl Screen {
@@ -40,12 +40,12 @@ impl Screen {
         Ok(Some(Self { term, drawn: None }))
     }
 
-    pub(super) fn size(&self) -> Size {
+    pub(super) fn size(&self) -> ScreenSize {
         let (rows, columns) = self.term.size();
-        Size { rows: rows.into(), columns: columns.into() }
+        ScreenSize { rows: rows.into(), columns: columns.into() }
     }
 
-    pub(super) fn draw(&mut self, page: &str, size: Size) -> io::Result<()> {
+    pub(super) fn draw(&mut self, page: &str, size: ScreenSize) -> io::Result<()> {
         let is_same = self.drawn.replace(size) == Some(size);
         put(&frame(page, size, is_same))
     }
@@ -65,7 +65,7 @@ fn put(text: &str) -> io::Result<()> {
 }
 
 /// The page cut to the size, over the frame before, which is erased first unless it had this size.
-fn frame(page: &str, size: Size, is_same: bool) -> String {
+fn frame(page: &str, size: ScreenSize, is_same: bool) -> String {
     let mut frame = String::from(if is_same { "" } else { ERASE_ALL });
     frame.push_str(HOME);
     // The last column stays empty: some terminals wrap once it is written.
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_frame_fits_its_screen() {
-        let size = |rows, columns| Size { rows, columns };
+        let size = |rows, columns| ScreenSize { rows, columns };
         let page = "one\ntwo and more\nthree";
         assert_eq!(
             frame(page, size(24, 80), true),

@@ -12,7 +12,7 @@ use testbed::load::LoadProgress;
 
 use super::args::DemoArgs;
 use super::campaigns;
-use super::screen::{Screen, Size};
+use super::screen::{Screen, ScreenSize};
 use super::summary::{CallerLatency, DemoSummary, Totals};
 use crate::budgets::Pacer;
 
@@ -93,7 +93,7 @@ fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
 }
 
 /// A page that fits a screen of this size.
-fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: Size) -> String {
+fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> String {
     let WatchedDemo { args, exchange, budgets, url } = *watched;
     let left = args.duration.saturating_sub(moment.elapsed).as_secs();
     let in_flight = moment.progress.map_or(0, |progress| progress.in_flight);

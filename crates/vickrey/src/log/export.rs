@@ -27,7 +27,7 @@ use super::source::{RecordSource, cannot_read};
 use crate::exit::{CommandFailure, Exit};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum As {
+enum RowFormat {
     /// One JSON object per line
     Jsonl,
     /// Apache Parquet
@@ -40,7 +40,7 @@ pub(crate) struct ExportArgs {
     source: RecordSource,
     /// Format of the rows
     #[arg(long, value_enum)]
-    format: As,
+    format: RowFormat,
     /// Export settlements (what was billed to accounts) instead of auctions, to a folder of their
     /// own; the filter may only use `time`
     #[arg(long)]
@@ -78,8 +78,8 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         last: &last,
     };
     let format = match args.format {
-        As::Jsonl => FileFormat::Jsonl,
-        As::Parquet => FileFormat::Parquet,
+        RowFormat::Jsonl => FileFormat::Jsonl,
+        RowFormat::Parquet => FileFormat::Parquet,
     };
     let text = match args.settlements {
         true => format!("settlements {}", filter.text()).trim_end().to_owned(),

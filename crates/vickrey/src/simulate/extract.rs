@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use whatif::stream::StreamWriter;
 
-use super::recorded::{Recorded, RecordedArgs};
+use super::recorded::{RecordedArgs, RecordedStream};
 use crate::exit::Exit;
 use crate::output_file;
 
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ExtractArgs, out: &mut dyn Write) -> anyhow::Result<Exi
     Ok(recorded.exit)
 }
 
-fn write(recorded: &Recorded, out: &mut dyn Write) -> anyhow::Result<()> {
+fn write(recorded: &RecordedStream, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut writer = StreamWriter::new(out)?;
     for auction in &recorded.auctions {
         writer.write(auction)?;

@@ -15,7 +15,7 @@ use whatif::stream::StreamAuction;
 use whatif::{chart, plot, table};
 
 use super::input::read;
-use super::recorded::{Recorded, RecordedArgs};
+use super::recorded::{RecordedArgs, RecordedStream};
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
 use crate::peers::hammer::{millis, parse_duration};
@@ -137,7 +137,7 @@ struct PacingReport<'r> {
 
 struct AuctionSource {
     auctions: Vec<StreamAuction>,
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedStream>,
     pricing: AuctionPricing,
 }
 
@@ -186,7 +186,8 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         output_file::write_text(path, &plot::svg(&report.curves))?;
     }
     if args.json {
-        let told = PacingReport { report: &report, log: recorded.as_ref().map(Recorded::as_json) };
+        let told =
+            PacingReport { report: &report, log: recorded.as_ref().map(RecordedStream::as_json) };
         writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
         return Ok(exit);
     }

@@ -32,7 +32,7 @@ const NAMES_MAX: usize = 8;
 /// The buyer of the opportunities.
 #[derive(Debug, Args)]
 #[group(id = "buyer", multiple = false)]
-struct WhoseArgs {
+struct BuyerArgs {
     /// With --log: the impressions on which this campaign bid (`Bid.cid`)
     #[arg(long, value_name = "ID", requires = "log")]
     campaign: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct RecordedArgs {
     #[arg(long, value_name = "DIR", requires = "buyer")]
     pub(super) log: Option<PathBuf>,
     #[command(flatten)]
-    whose: WhoseArgs,
+    whose: BuyerArgs,
     /// With --log: value of 1000 impressions, as in the campaign's `bid.value`, in the auctions'
     /// currency [default: the price of the bid, which is below the value if pacing reduced it]
     #[arg(long, value_name = "CPM", value_parser = value, requires = "log")]
@@ -73,7 +73,7 @@ fn currency(text: &str) -> Result<Currency, String> {
     Currency::parse(text).ok_or_else(|| "not a currency code: write it like USD".to_owned())
 }
 
-pub(super) struct Recorded {
+pub(super) struct RecordedStream {
     pub(super) auctions: Vec<StreamAuction>,
     /// [`Exit::Missed`] if the log is damaged.
     pub(super) exit: Exit,
@@ -94,7 +94,7 @@ impl RecordedArgs {
         ))
     }
 
-    pub(super) fn read(&self, path: &Path) -> anyhow::Result<Recorded> {
+    pub(super) fn read(&self, path: &Path) -> anyhow::Result<RecordedStream> {
         let filter = self.selection.filter()?;
         let buyer = self.whose.buyer()?;
         let directory = RecordDirectory::open_written(path).map_err(cannot_open)?;
@@ -114,7 +114,7 @@ impl RecordedArgs {
             market_price: opportunity.market_price,
             value: opportunity.value,
         };
-        Ok(Recorded {
+        Ok(RecordedStream {
             auctions: std::mem::take(&mut found.list).into_iter().map(auction).collect(),
             exit: if unreadable { Exit::Missed } else { damage.exit() },
             who: named(&sought.buyer),
@@ -164,7 +164,7 @@ impl RecordedArgs {
     }
 }
 
-impl WhoseArgs {
+impl BuyerArgs {
     fn buyer(&self) -> anyhow::Result<Buyer> {
         let seat = |dsps: &[&str], seat: &str| Buyer::Seat {
             dsps: dsps.iter().map(ToString::to_string).collect(),
@@ -250,7 +250,7 @@ fn notes(left_out: &ExclusionCounts) -> Vec<String> {
     ])
 }
 
-impl Recorded {
+impl RecordedStream {
     /// The pricing that all auctions share.
     pub(super) fn pricing(&self) -> anyhow::Result<AuctionPricing> {
         let first = self.found.first_price;

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::declaration::{Nesting, Role};
 use crate::config::effective::EffectiveKey;
 use crate::config::problem::KeyKind;
-use crate::config::section::{Declared, GivenKey, Section, TablePath, shown_secret};
+use crate::config::section::{DeclaredKeys, GivenKey, Section, TablePath, shown_secret};
 use crate::config::source::SourcePlace;
 use crate::config::toml_text::{joined, key_text};
 use crate::config::values::secret::{self, MASK, Secret};
@@ -28,7 +28,7 @@ impl Section<'_> {
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> T {
         let table = self.single_table(key);
-        let (value, Declared { docs: keys, settings, .. }) = self.visit(key, None, table, read);
+        let (value, DeclaredKeys { docs: keys, settings, .. }) = self.visit(key, None, table, read);
         let nesting = Nesting::Section;
         self.describe(key, doc, KeyKind::Plain, || Role::Tables { nesting, keys });
         self.record(key, EffectiveKey::Table(settings));
@@ -174,7 +174,7 @@ impl Section<'_> {
     ) -> Option<T> {
         let table = self.single_table(key);
         let (value, keys, setting) = if table.is_some() || self.log.is_describing() {
-            let (value, Declared { docs, settings, .. }) = self.visit(key, None, table, read);
+            let (value, DeclaredKeys { docs, settings, .. }) = self.visit(key, None, table, read);
             (Some(value), docs, EffectiveKey::Table(settings))
         } else {
             (None, Vec::new(), EffectiveKey::Absent)
@@ -190,7 +190,7 @@ impl Section<'_> {
         index: Option<usize>,
         given: Option<GivenTable<'_>>,
         read: impl FnOnce(&mut Section<'_>) -> T,
-    ) -> (T, Declared) {
+    ) -> (T, DeclaredKeys) {
         let path = match index {
             None => TablePath::Key(&self.path, key),
             Some(index) => TablePath::Item(&self.path, key, index),
@@ -202,7 +202,7 @@ impl Section<'_> {
             file: self.file,
             source: self.source,
             inputs: self.inputs,
-            declared: Declared::begin(self.log),
+            declared: DeclaredKeys::begin(self.log),
             log: self.log,
         };
         let value = read(&mut nested);
