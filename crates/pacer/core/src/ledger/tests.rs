@@ -2,9 +2,9 @@
 
 mod ahead;
 mod closing;
+mod epoch_lifetimes;
 mod folding;
 mod hardships;
-mod lives;
 mod plain;
 mod refusals;
 mod scale;

@@ -5,7 +5,7 @@ mod changes;
 mod files;
 mod prepare;
 mod standing;
-mod unsure;
+mod unknown_outcomes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 //! the ledger does. Eventually the engine must succeed, without loss of what it confirmed.
 
 mod definitions;
+mod epoch_lifetimes;
 mod folds;
 mod leases;
-mod lives;
 mod random;
 
 use units::Nanos;
@@ -70,7 +70,7 @@ pub fn check<S: Subject>(subject: &mut S) -> Result<(), Violation> {
 
 fn cases<S: Subject>() -> impl Iterator<Item = Case<S>> {
     let money = leases::cases().into_iter().chain(folds::cases());
-    money.chain(lives::cases()).chain(definitions::cases())
+    money.chain(epoch_lifetimes::cases()).chain(definitions::cases())
 }
 
 type Case<S> = (&'static str, fn(&mut Bench<'_, S>) -> Checked);
