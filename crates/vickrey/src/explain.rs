@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             "{file} has no [exchange] to explain auctions of"
         )));
     };
-    let body = read(&args.file, exchange.inbound.body_max)?;
+    let body = read(&args.file, exchange.inbound.body.bytes_max)?;
     let wrong = |invalid: InvalidRequest| in_file(&args.file, &invalid);
     let request = parse_request(&body).map_err(wrong)?;
     let explanation = match &args.dsp_answers {

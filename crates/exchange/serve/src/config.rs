@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exchange_core::guard::{BreakerLimits, GuardLimits};
-use exchange_core::{Market, Publishers, Rates, TieKey, TimeLimits, TrackingSignals};
+use exchange_core::{Market, Rates, TieKey, TimeLimits, TrackingSignals};
 use http_kit::body::BodyLimits;
 use runtime::config::{Optional, Section, ms, secs};
 use runtime::shards::ConnectionTimeouts;
@@ -95,22 +95,14 @@ pub enum OverloadAnswer {
 /// Limits on what callers send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboundLimits {
-    /// Largest body, compressed or not.
-    pub body_max: usize,
-    /// Longest wait for a body after its head.
-    pub body_timeout: Duration,
+    /// On a request's body.
+    pub body: BodyLimits,
     /// Longest waits for the next request, for a head and for a handshake.
     pub timeouts: ConnectionTimeouts,
     /// Largest head.
     pub head_max: usize,
     /// Longest wait for a caller to read more of its answer.
     pub write_timeout: Duration,
-}
-
-impl InboundLimits {
-    pub(crate) fn body(&self) -> BodyLimits {
-        BodyLimits { bytes_max: self.body_max, timeout: self.body_timeout }
-    }
 }
 
 impl ExchangeConfig {
@@ -133,7 +125,8 @@ impl ExchangeConfig {
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
         let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
         let is_local = own.as_ref().is_some_and(|own| own.listen.ip().is_loopback());
-        let named = terms::read_publishers(s, mode, &rates, is_local);
+        let fee = own.as_ref().map_or(Ppm::ZERO, |own| own.market.publishers.others.fee);
+        let named = terms::read_publishers(s, mode, fee, &rates, is_local);
         let deals = terms::read_deals(s, &names);
         let mut floors = terms::read_floors(s, &rates);
         floors.extend(named.floors);
@@ -141,9 +134,8 @@ impl ExchangeConfig {
         own.guards = dsps.iter().map(|dsp| dsp.guard.limits(&own.breaker)).collect();
         (own.market.dsps, own.endpoints) =
             dsps.into_iter().map(|dsp| (dsp.rules, dsp.address)).unzip();
-        let Publishers { named: publishers, others } = &mut own.market.publishers;
-        others.notices = mode.unwrap_or_default();
-        *publishers = terms::with_fee(named.terms, others.fee);
+        own.market.publishers.named = named.terms;
+        own.market.publishers.others.notices = mode.unwrap_or_default();
         own.market = Market { deals, floors, rates, currency, ..own.market };
         Some(Self { callers: named.callers, record, rates_as_read, ..own })
     }
@@ -225,19 +217,21 @@ impl ExchangeConfig {
 /// What one connection of a caller may take.
 fn read_inbound(s: &mut Section<'_>) -> InboundLimits {
     InboundLimits {
-        body_max: s.bytes(
-            "body_max",
-            "256KiB",
-            1024..=64 * 1024 * 1024,
-            "Maximum size of a bid request. A larger one is rejected with 413, or with 400 if it \
-             is too large only after decompression.",
-        ),
-        body_timeout: s.duration(
-            "body_timeout",
-            "1s",
-            ms(10)..=secs(60),
-            "Timeout for receiving a request's body, measured from the end of its head.",
-        ),
+        body: BodyLimits {
+            bytes_max: s.bytes(
+                "body_max",
+                "256KiB",
+                1024..=64 * 1024 * 1024,
+                "Maximum size of a bid request. A larger one is rejected with 413, or with 400 if \
+                 it is too large only after decompression.",
+            ),
+            timeout: s.duration(
+                "body_timeout",
+                "1s",
+                ms(10)..=secs(60),
+                "Timeout for receiving a request's body, measured from the end of its head.",
+            ),
+        },
         timeouts: ConnectionTimeouts {
             idle: s.duration(
                 "idle_timeout",

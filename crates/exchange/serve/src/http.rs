@@ -22,7 +22,6 @@ use runtime::service::{
 };
 
 use crate::auctions::auction::{self, AuctionReply, AuctionRequest};
-use crate::auctions::explain::with_debug;
 use crate::config::{ExchangeConfig, InboundLimits, OverloadAnswer};
 use crate::http::beacon::{BEACON_PATH, BeaconCall};
 use crate::shard::ExchangeShard;
@@ -103,18 +102,18 @@ impl HttpService for ExchangeHttp {
             shard.metrics.count_no_bid(NoBidReason::Overloaded);
             return overloaded(&head.headers, body, config).await;
         };
-        let body = match http_kit::body::read(&head.headers, body, config.inbound.body()).await {
+        let body = match http_kit::body::read(&head.headers, body, config.inbound.body).await {
             Ok(body) => body,
             Err(error) => {
                 return self.refuse(&RequestRefusal::with(error.status(), error.to_string()));
             }
         };
-        let key = presented_key(&head.headers);
+        let key = caller_key(&head.headers);
         let traceparent = head.headers.get("traceparent").map(HeaderValue::as_bytes);
         let request = AuctionRequest { arrival, body: &body, key, traceparent };
         let reply = auction::run(shard, &snapshot, request).await;
         drop(in_flight);
-        answer(reply, config, shard, prefers_gzip(&head.headers))
+        answer(reply, shard, prefers_gzip(&head.headers))
     }
 
     fn malformed(&self, problem: &MalformedHead) -> Response<Full<Bytes>> {
@@ -156,7 +155,7 @@ async fn overloaded(
     config: &ExchangeConfig,
 ) -> Response<Full<Bytes>> {
     let is_explained = config.overload_answer == OverloadAnswer::NoBid && config.explain_no_bid;
-    let limits = config.inbound.body();
+    let limits = config.inbound.body;
     let body = if is_explained {
         http_kit::body::read(headers, body, limits).await.unwrap_or_default()
     } else {
@@ -187,7 +186,6 @@ const GZIP_BYTES_MIN: usize = 1024;
 
 fn answer(
     reply: AuctionReply,
-    config: &ExchangeConfig,
     shard: &Rc<ExchangeShard>,
     prefers_gzip: bool,
 ) -> Response<Full<Bytes>> {
@@ -205,13 +203,8 @@ fn answer(
         AuctionReply::CallerRefused { status, problem } => {
             refuse(&RequestRefusal::with(status, problem))
         }
-        AuctionReply::NoBid { id, reason, explanation: Some(explanation) } => {
-            negotiated(with_debug(no_bid(&id, reason), *explanation))
-        }
-        AuctionReply::NoBid { id, reason, .. } if config.explain_no_bid => {
-            negotiated(no_bid(&id, reason))
-        }
-        AuctionReply::NoBid { .. } => no_content(),
+        AuctionReply::NoBid { body: Some(body), .. } => negotiated(body),
+        AuctionReply::NoBid { body: None, .. } => no_content(),
     }
 }
 
@@ -228,7 +221,7 @@ fn negotiated(body: String, prefers_gzip: bool) -> Response<Full<Bytes>> {
     response
 }
 
-fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
+fn caller_key(headers: &HeaderMap) -> Option<&[u8]> {
     let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).and_then(|value| {
         let (scheme, key) = value.split_at_checked("Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(key.trim_ascii())

@@ -6,12 +6,11 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use exchange_core::explain::Explanation;
 use exchange_core::guard::BreakerTrial;
 use exchange_core::record::CallOutcome;
 use exchange_core::{
     Auction, AuctionRefusal, AuctionSchedule, BidderCall, DspSelection, NotAsked, eligible_direct,
-    outbound,
+    no_bid, outbound,
 };
 use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
@@ -39,13 +38,8 @@ pub enum AuctionReply {
         /// To send once the body is written.
         notices: Vec<NoticeCommand>,
     },
-    NoBid {
-        /// The caller's id, as JSON text.
-        id: String,
-        reason: NoBidReason,
-        /// How it went, if the caller asks and may.
-        explanation: Option<Box<Explanation>>,
-    },
+    /// 200 with this body, or 204 without one.
+    NoBid { reason: NoBidReason, body: Option<String> },
     /// 400 with a body that names the error.
     Invalid(InvalidRequest),
     /// The caller may not sell here, or sends requests too often.
@@ -138,18 +132,21 @@ async fn reply(
         Err(AuctionRefusal::NoBid(reason)) => *reason,
         _ => NoBidReason::Unknown,
     };
-    let explanation = explain.and_then(|explain| {
-        explain.explain(&id, &request, snapshot.config(), reason).ok().map(Box::new)
-    });
-    match (held, explanation) {
-        (Ok((body, notices)), None) => AuctionReply::Bid { body, notices },
-        (Ok((body, notices)), Some(explanation)) => {
-            AuctionReply::Bid { body: with_debug(body, *explanation), notices }
-        }
-        (Err(AuctionRefusal::Invalid(invalid)), _) => AuctionReply::Invalid(invalid),
-        (Err(AuctionRefusal::NoBid(reason)), explanation) => {
+    let config = snapshot.config();
+    let explanation =
+        explain.and_then(|explain| explain.explain(&id, &request, config, reason).ok());
+    let has_body = explanation.is_some() || config.explain_no_bid;
+    let explained = |body| match explanation {
+        Some(explanation) => with_debug(body, explanation),
+        None => body,
+    };
+    match held {
+        Ok((body, notices)) => AuctionReply::Bid { body: explained(body), notices },
+        Err(AuctionRefusal::Invalid(invalid)) => AuctionReply::Invalid(invalid),
+        Err(AuctionRefusal::NoBid(reason)) => {
             let id = request.id.as_ref().map_or("\"\"", |id| id.raw());
-            AuctionReply::NoBid { id: id.to_owned(), reason, explanation }
+            let body = has_body.then(|| explained(no_bid(id, reason)));
+            AuctionReply::NoBid { reason, body }
         }
     }
 }

@@ -235,7 +235,7 @@ impl AuctionClosing<'_> {
                 NoticeKind::Loss => BestEffort::Loss,
                 NoticeKind::Billing => return None, // Waits for its beacon.
             };
-            Some(NoticeCommand::Submit(kind, self.notice(planned.dsp, planned.url)?))
+            Some(NoticeCommand::Submit(kind, self.notice(planned.dsp, planned.url)?, None))
         };
         immediate.into_iter().filter_map(command).collect()
     }

@@ -186,19 +186,19 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_left_out() {
-        let mut told = explanation();
-        told.response = Some("{}".to_owned());
-        let small = debug(told.clone());
+        let mut explained = explanation();
+        explained.response = Some("{}".to_owned());
+        let small = debug(explained.clone());
         assert_eq!(
             (&small["response"], &small["omitted"]["response"]),
             (&"{}".into(), &false.into())
         );
-        told.response = Some("x".repeat(DEBUG_BYTES_MAX));
-        let without = debug(told.clone());
+        explained.response = Some("x".repeat(DEBUG_BYTES_MAX));
+        let without = debug(explained.clone());
         assert!(without["response"].is_null() && without["omitted"]["response"] == true);
         assert_eq!(without["dsps"][0]["answer"]["outcome"], "late");
-        told.auction_id = "x".repeat(DEBUG_BYTES_MAX);
-        let too_large = debug(told);
+        explained.auction_id = "x".repeat(DEBUG_BYTES_MAX);
+        let too_large = debug(explained);
         assert_eq!(too_large["format"], 1);
         assert!(too_large["too_large"].as_u64() > Some(DEBUG_BYTES_MAX as u64), "{too_large}");
     }

@@ -88,7 +88,7 @@ struct LedgerEnd {
     shard: ShardLedger,
     from_ledger: rtrb::Consumer<ToShard>,
     to_ledger: rtrb::Producer<FromShard>,
-    states: Vec<CampaignState>,
+    states: CampaignStates,
     counting: FunnelCounting,
     /// Campaigns that matched a request since the last turn.
     matched_campaigns: Vec<CampaignIndex>,
@@ -105,6 +105,10 @@ struct CampaignSearch {
     room: SearchScratch,
     answers: Vec<DirectAnswer>,
 }
+
+/// By index.
+#[derive(Debug, Default)]
+struct CampaignStates(Vec<CampaignState>);
 
 #[derive(Clone, Copy, Debug)]
 struct CampaignState {
@@ -129,6 +133,7 @@ impl ShardBudget {
         budget_context: BudgetContext,
         peers: PeerShards,
         is_durable: IsDurable,
+        handovers: HandoverSlot,
     ) -> Result<Self, ShardOptionsError> {
         let ShardLedgerPort { from_ledger, to_ledger, options } = ledger_port;
         let shard = ShardLedger::new(&options)?;
@@ -136,8 +141,8 @@ impl ShardBudget {
             shard,
             from_ledger,
             to_ledger,
-            states: Vec::new(),
-            counting: FunnelCounting::new(HandoverSlot::new()),
+            states: CampaignStates::default(),
+            counting: FunnelCounting::new(handovers),
             matched_campaigns: Vec::new(),
             auctions: 0,
             counts: ShardCounts::default(),
@@ -155,11 +160,6 @@ impl ShardBudget {
             is_durable,
             was_durable,
         })
-    }
-
-    pub fn counting_to(self, handovers: HandoverSlot) -> Self {
-        self.ledger_end.borrow_mut().counting = FunnelCounting::new(handovers);
-        self
     }
 
     pub fn bid(&self, catalogue: &Catalogue, call: &DirectCall<'_>) -> DirectAnswer {
@@ -321,19 +321,10 @@ impl fmt::Debug for ShardBudget {
     }
 }
 
-impl LedgerEnd {
-    fn take(&mut self, message: ToShard) {
-        match message {
-            // The core counts a refused grant, whose money stays unused.
-            ToShard::Grant(grant) => drop(self.shard.take(&grant)),
-            ToShard::Gate(gate) => drop(self.shard.take_gate(&gate)),
-            ToShard::Pace(slot, pace) => self.state(slot).pace = pace,
-        }
-    }
-
-    fn state(&mut self, slot: CampaignIndex) -> &mut CampaignState {
+impl CampaignStates {
+    fn of(&mut self, slot: CampaignIndex) -> &mut CampaignState {
         let index = usize::try_from(slot.0).expect("an index has 32 bits");
-        if self.states.len() <= index {
+        if self.0.len() <= index {
             let state = CampaignState {
                 pace: BidPace::FULL,
                 seen: RequestCounts::default(),
@@ -342,35 +333,37 @@ impl LedgerEnd {
                 row_hint: 0,
                 bidding: (0, Nanos::new(0)),
             };
-            self.states.resize(index + 1, state);
+            self.0.resize(index + 1, state);
         }
-        &mut self.states[index]
+        &mut self.0[index]
+    }
+}
+
+impl LedgerEnd {
+    fn take(&mut self, message: ToShard) {
+        match message {
+            // The core counts a refused grant, whose money stays unused.
+            ToShard::Grant(grant) => drop(self.shard.take(&grant)),
+            ToShard::Gate(gate) => drop(self.shard.take_gate(&gate)),
+            ToShard::Pace(slot, pace) => self.states.of(slot).pace = pace,
+        }
     }
 
     fn count(&mut self, slot: CampaignIndex, step: FunnelStep) {
-        let mut place = self.state(slot).row_hint;
-        self.counting.buffer.count(slot, &mut place, step);
-        self.state(slot).row_hint = place;
-    }
-
-    fn fall_short(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
-        let mut place = self.state(slot).row_hint;
-        self.counting.buffer.fall_short(slot, &mut place, shortfall);
-        self.state(slot).row_hint = place;
+        self.counting.buffer.count(slot, &mut self.states.of(slot).row_hint, step);
     }
 
     /// Counts a campaign's billed win; seats of DSPs have no funnel.
     fn bill(&mut self, slot: CampaignIndex, price: Nanos) {
-        let CampaignState { row_hint: mut place, is_direct, .. } = *self.state(slot);
-        if is_direct {
-            self.counting.buffer.bill(slot, &mut place, price);
-            self.state(slot).row_hint = place;
+        let CampaignState { row_hint, is_direct, .. } = self.states.of(slot);
+        if *is_direct {
+            self.counting.buffer.bill(slot, row_hint, price);
         }
     }
 
     /// Counts a matched impression, with the reason if the campaign does not bid.
     fn matched(&mut self, slot: CampaignIndex, decided: Result<(), SpendRefusal>) {
-        self.state(slot).is_direct = true;
+        self.states.of(slot).is_direct = true;
         let step = match decided {
             Ok(()) => None,
             Err(refusal) => match FunnelStep::withheld(refusal) {
@@ -410,7 +403,7 @@ impl LedgerEnd {
 
     fn request_counts(&mut self) -> Option<FromShard> {
         let slot = self.matched_campaigns.pop()?;
-        let state = self.state(slot);
+        let state = self.states.of(slot);
         state.is_listed = false;
         Some(FromShard::Seen(slot, state.seen))
     }
@@ -443,7 +436,7 @@ impl CampaignBidder for AuctionPacing<'_> {
     ) -> Result<Cpm, SpendRefusal> {
         let Self { is_test, number, at, .. } = *self;
         let ledger = &mut *self.budget.ledger_end.borrow_mut();
-        let state = *ledger.state(slot);
+        let state = *ledger.states.of(slot);
         // Most strategies see all requests, and need no draw.
         let draw = if state.pace.threshold() == u64::MAX {
             0
@@ -473,7 +466,7 @@ impl CampaignBidder for AuctionPacing<'_> {
             let is_lowered = matches!(price, CampaignPrice::Value(_)) && last > Cpm::ZERO;
             if is_lowered { Ok((last, cost(last)?)) } else { Err(shortage.refusal) }
         });
-        let state = ledger.state(slot);
+        let state = ledger.states.of(slot);
         if let Ok((_, all)) = decided {
             state.bidding = (number, all);
         }
@@ -490,7 +483,8 @@ impl CampaignBidder for AuctionPacing<'_> {
 
     fn report_shortfall(&mut self, slot: CampaignIndex, shortfall: impl FnOnce() -> Shortfall) {
         if !self.is_test {
-            self.budget.ledger_end.borrow_mut().fall_short(slot, shortfall);
+            let LedgerEnd { counting, states, .. } = &mut *self.budget.ledger_end.borrow_mut();
+            counting.buffer.fall_short(slot, &mut states.of(slot).row_hint, shortfall);
         }
     }
 }

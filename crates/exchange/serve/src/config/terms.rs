@@ -104,21 +104,19 @@ fn check_fee(s: &mut Section<'_>, fee: Option<Ppm>) {
     }
 }
 
-/// Terms by publisher id. None: the exchange's fee, which is not known here.
-pub(super) type NamedTerms = HashMap<Box<str>, (PublisherTerms, Option<Ppm>)>;
-
 #[derive(Default)]
 pub(super) struct NamedPublishers {
-    pub(super) terms: NamedTerms,
+    pub(super) terms: HashMap<Box<str>, PublisherTerms>,
     pub(super) callers: HashMap<Box<str>, CallerTerms>,
     pub(super) floors: Vec<FloorRule>,
 }
 
-/// `usual` is None without `[exchange.notices]`.
+/// `usual` and `usual_fee` are the exchange's; `usual` is None without `[exchange.notices]`.
 /// If `is_local`, only this machine can send requests.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,
     usual: Option<NoticeMode>,
+    usual_fee: Ppm,
     rates: &Rates,
     is_local: bool,
 ) -> NamedPublishers {
@@ -140,7 +138,7 @@ pub(super) fn read_publishers(
             "Whether responses to requests with `test` 1 and `ext.debug` 1 describe how the \
              auction went, including prices and DSPs.",
         );
-        let terms = PublisherTerms { blocked, notices, bids, debug, ..PublisherTerms::default() };
+        let terms = PublisherTerms { fee: fee.unwrap_or(usual_fee), blocked, notices, bids, debug };
         let caller = read_caller(s);
         if debug && caller.key.is_none() && !is_local {
             s.problem("debug", "true", "would tell anybody what DSPs bid: set `key` too");
@@ -148,12 +146,11 @@ pub(super) fn read_publishers(
         let floors = s.tables("floor", "A floor for open bids, for this publisher only.", |s| {
             FloorRule { publisher: Some(id.clone()), ..read_floor(s, rates) }
         });
-        (id, terms, fee, caller, floors)
+        (id, terms, caller, floors)
     };
     let mut named = NamedPublishers::default();
-    for (id, terms, fee, caller, floors) in s.tables("publisher", "Terms for one publisher.", read)
-    {
-        named.terms.insert(id.clone(), (terms, fee));
+    for (id, terms, caller, floors) in s.tables("publisher", "Terms for one publisher.", read) {
+        named.terms.insert(id.clone(), terms);
         named.callers.insert(id, caller);
         named.floors.extend(floors);
     }
@@ -264,11 +261,4 @@ fn read_floor(s: &mut Section<'_>, rates: &Rates) -> FloorRule {
         size: s.parsed("size", Optional("300x250"), size, "Applies to banners of this size only."),
         floor,
     }
-}
-
-pub(super) fn with_fee(named: NamedTerms, fee: Ppm) -> HashMap<Box<str>, PublisherTerms> {
-    let resolve = |(id, (terms, own)): (Box<str>, (PublisherTerms, Option<Ppm>))| {
-        (id, PublisherTerms { fee: own.unwrap_or(fee), ..terms })
-    };
-    named.into_iter().map(resolve).collect()
 }

@@ -209,7 +209,7 @@ impl BeaconCall<'_> {
         notice: Option<Notice>,
     ) -> Response<Full<Bytes>> {
         let Some(notice) = notice else { return self.without_notice() };
-        let command = NoticeCommand::SubmitOnce(kind, notice, token_and_expiry(claims));
+        let command = NoticeCommand::Submit(kind, notice, Some(token_and_expiry(claims)));
         if self.shard.send_command(command) { pixel() } else { busy() }
     }
 

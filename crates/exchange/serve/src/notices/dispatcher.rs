@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use exchange_core::delivery::{
-    Attempt, Beacon, BeaconRefusal, Delivery, DeliveryCounters, DeliveryTime, Effect, Event,
-    LaneView, Notice, SendOutcome,
+    Attempt, Beacon, BeaconRefusal, BestEffort, Delivery, DeliveryCounters, DeliveryTime, Effect,
+    Event, LaneView, Notice, SendOutcome,
 };
 use exchange_core::{NoticeKind, NoticeTarget, TokenId};
 use http_body_util::Full;
@@ -45,10 +45,8 @@ const RELAYED_MAX: usize = 1_000_000;
 
 #[derive(Debug)]
 pub enum NoticeCommand {
-    /// Deliver a win or loss notice.
-    Submit(exchange_core::delivery::BestEffort, Notice),
-    /// The same, once for a token that expires at this Unix millisecond.
-    SubmitOnce(exchange_core::delivery::BestEffort, Notice, (TokenId, u64)),
+    /// Deliver a win or loss notice; of a token that expires at this Unix millisecond, once.
+    Submit(BestEffort, Notice, Option<(TokenId, u64)>),
     /// A beacon was called; answer once it is durable.
     Beacon(Box<Beacon>, oneshot::Sender<BeaconAnswer>),
 }
@@ -270,9 +268,8 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
 
     fn take(&mut self, command: NoticeCommand, inbox: &mut Vec<Event>) {
         match command {
-            NoticeCommand::Submit(kind, notice) => inbox.push(Event::Submit { kind, notice }),
-            NoticeCommand::SubmitOnce(kind, notice, (id, expires_ms)) => {
-                if self.relayed.is_first(id, expires_ms, self.times.clock.now()) {
+            NoticeCommand::Submit(kind, notice, once) => {
+                if !self.is_repeated(once) {
                     inbox.push(Event::Submit { kind, notice });
                 }
             }
@@ -300,13 +297,17 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
     }
 
     fn fetch(&mut self, MarkupFetch { notice, body_max, once, done }: MarkupFetch) {
-        let now = self.times.clock.now();
-        if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms, now)) {
+        if self.is_repeated(once) {
             return; // A repeated call gets no answer: `done` is dropped.
         }
         if let Some(call) = call(&notice, body_max, done) {
             (self.call)(call);
         }
+    }
+
+    fn is_repeated(&mut self, once: Option<(TokenId, u64)>) -> bool {
+        let now = self.times.clock.now();
+        once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms, now))
     }
 
     fn act(&mut self, outbox: &mut Vec<Effect>) {

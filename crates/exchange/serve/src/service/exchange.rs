@@ -445,8 +445,9 @@ impl BudgetParts {
         let open = |((port, commands), handovers): (_, &HandoverSlot)| {
             let durable = durable.clone();
             let is_durable = Box::new(move || durable.state() == LaneState::Writing);
-            let budget = ShardBudget::new(port, budget_context.clone(), peers.clone(), is_durable)?;
-            Ok(Some((budget.counting_to(handovers.clone()), commands)))
+            let (context, peers) = (budget_context.clone(), peers.clone());
+            let budget = ShardBudget::new(port, context, peers, is_durable, handovers.clone())?;
+            Ok(Some((budget, commands)))
         };
         ports.into_iter().zip(commands).zip(funnels.slots()).map(open).collect()
     }

@@ -126,8 +126,14 @@ pub(crate) fn shard_fixtures<const N: usize>(epoch: u32, room: usize) -> [ShardF
         let is_durable = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&is_durable);
         let asked = Box::new(move || asked.load(Ordering::Relaxed));
-        let budget = ShardBudget::new(line, budget_context.clone(), peers.clone(), asked)
-            .expect("sound options");
+        let budget = ShardBudget::new(
+            line,
+            budget_context.clone(),
+            peers.clone(),
+            asked,
+            HandoverSlot::new(),
+        )
+        .expect("sound options");
         let spent = SettlementRouter { ledger: Box::new(NoBudgets), peers: peers.clone() };
         let metrics = ExchangeMetrics::default();
         let is_halted = Arc::clone(&is_halted);

@@ -66,7 +66,8 @@ impl Bench {
 
     fn submit(&self, dsp: &str, count: usize) {
         for _ in 0..count {
-            let taken = self.counter.send(NoticeCommand::Submit(BestEffort::Win, notice(dsp)));
+            let taken =
+                self.counter.send(NoticeCommand::Submit(BestEffort::Win, notice(dsp), None));
             assert!(taken, "there is room");
         }
     }
