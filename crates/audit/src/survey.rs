@@ -164,20 +164,16 @@ impl RecordTally {
 
 fn decode(kind: RecordKind, payload: &[u8]) -> Result<(), String> {
     match kind {
-        RecordKind::Notice => {
-            JournalRecord::decode(payload).map(drop).map_err(|error| error.to_string())
-        }
-        RecordKind::Generation => {
-            GenerationRecord::decode(payload).map(drop).map_err(|error| error.to_string())
-        }
-        RecordKind::Auction => {
-            AuctionRecord::decode(payload).map(drop).map_err(|error| error.to_string())
-        }
-        RecordKind::Gap => Gap::decode(payload).map(drop).map_err(|error| error.to_string()),
-        RecordKind::Watermark => {
-            events::Watermark::decode(payload).map(drop).map_err(|error| error.to_string())
-        }
+        RecordKind::Notice => check(JournalRecord::decode(payload)),
+        RecordKind::Generation => check(GenerationRecord::decode(payload)),
+        RecordKind::Auction => check(AuctionRecord::decode(payload)),
+        RecordKind::Gap => check(Gap::decode(payload)),
+        RecordKind::Watermark => check(events::Watermark::decode(payload)),
     }
+}
+
+fn check<T, E: ToString>(decoded: Result<T, E>) -> Result<(), String> {
+    decoded.map(drop).map_err(|error| error.to_string())
 }
 
 /// Reads all of both lanes. `each` gets the number of segments done and of all, and may stop it.

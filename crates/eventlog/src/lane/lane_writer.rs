@@ -369,7 +369,7 @@ impl<D: Disk> LaneWriter<D> {
         {
             report(self.kind, LaneReport::ClockStep);
         }
-        let was_told = std::mem::replace(&mut self.cannot_remove, retained.is_err());
+        let was_reported = std::mem::replace(&mut self.cannot_remove, retained.is_err());
         match retained {
             Ok(removed) if removed.segments.is_empty() => (),
             Ok(removed) => {
@@ -378,7 +378,7 @@ impl<D: Disk> LaneWriter<D> {
             }
             Err(error) => {
                 counts.retention_failures.add(1);
-                if !was_told {
+                if !was_reported {
                     report(self.kind, LaneReport::RetainFailed(&error));
                 }
             }

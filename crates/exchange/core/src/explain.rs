@@ -36,16 +36,7 @@ pub fn explain(finished: &FinishedAuction<'_>) -> Result<Explanation, InvalidReq
         format: FORMAT,
         auction_id: finished.id.to_owned(),
         request: terms::request(finished.request),
-        terms: None,
-        rates: Vec::new(),
-        imps: Vec::new(),
-        dsps: Vec::new(),
-        bids: Vec::new(),
-        clearing: Vec::new(),
-        no_bid: None,
-        response: None,
-        notices: ExplainedNotices::default(),
-        omitted: ExplainedOmissions::default(),
+        ..Explanation::default()
     };
     let auction = match Auction::new(finished.id, &request, finished.market) {
         Ok(auction) => auction,

@@ -91,7 +91,7 @@ impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
 
     /// Sorts a long list. False if it is short or sorted.
     pub(crate) fn sort_if_long(&self, list: &[Text<'_>], steps: &Steps) -> bool {
-        let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
+        let is_due = is_due(list.len(), &self.0);
         if is_due {
             self.sorted(list, steps);
         }
@@ -112,12 +112,17 @@ impl DomainList {
     }
 
     pub(crate) fn sort_if_long(&self, list: &[Text<'_>], steps: &Steps) -> bool {
-        let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
+        let is_due = is_due(list.len(), &self.0);
         if is_due {
             self.sorted(list, steps);
         }
         is_due
     }
+}
+
+/// Whether a list of this length is to be sorted ahead of use.
+fn is_due<T>(len: usize, sorted: &OnceCell<T>) -> bool {
+    len > SHORT_MAX && sorted.get().is_none()
 }
 
 #[derive(Debug, Default)]
@@ -135,26 +140,21 @@ pub(crate) struct RequestLists {
 impl RequestLists {
     /// Sorts one of the long lists. False if all are sorted.
     pub(crate) fn sort_next(&self, request: &BidRequest<'_>) -> bool {
-        let steps = &self.steps;
-        let list = |list: &'_ Option<Vec<Text<'_>>>| list.as_ref().map_or(0, Vec::len);
-        let is_due =
-            |length: usize, own: &OnceCell<TextSet>| length > SHORT_MAX && own.get().is_none();
-        if is_due(list(&request.wlang) + list(&request.wlangb), &self.languages) {
+        let BidRequest { wlang, wlangb, bcat, acat, badv, bapp, .. } = request;
+        let [wlang, wlangb, bcat, acat, badv, bapp] =
+            [wlang, wlangb, bcat, acat, badv, bapp].map(|list| list.as_deref().unwrap_or_default());
+        if is_due(wlang.len() + wlangb.len(), &self.languages) {
             self.languages(request);
-            return true;
+        } else if is_due(bcat.len(), &self.bcat) {
+            self.categories(&self.bcat, bcat);
+        } else if is_due(acat.len(), &self.acat) {
+            self.categories(&self.acat, acat);
+        } else {
+            return self.badv.sort_if_long(badv, &self.steps)
+                || self.bapp.sort_if_long(bapp, &self.steps)
+                || self.sort_next_seats(request);
         }
-        for (own, list) in [(&self.bcat, &request.bcat), (&self.acat, &request.acat)] {
-            let list = list.as_deref().unwrap_or_default();
-            if is_due(list.len(), own) {
-                self.categories(own, list);
-                return true;
-            }
-        }
-        let [badv, bapp] =
-            [&request.badv, &request.bapp].map(|list| list.as_deref().unwrap_or_default());
-        self.badv.sort_if_long(badv, steps)
-            || self.bapp.sort_if_long(bapp, steps)
-            || self.sort_next_seats(request)
+        true
     }
 
     /// As [`Self::sort_next`], for lists of seats only.

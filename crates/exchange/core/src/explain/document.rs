@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub const FORMAT: u32 = 1;
 
 /// One auction from request to notices, explained as if it were not a test.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// [`FORMAT`].
     pub format: u32,
@@ -40,7 +40,7 @@ pub struct Explanation {
 }
 
 /// The request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedRequest {
     /// `id`.
     pub id: String,
