@@ -158,7 +158,7 @@ impl<D: Disk> LogWriter<D> {
             let trims = options.preallocate;
             let is_sealed = end.is_some_and(|end| end.is_sealed);
             if !is_sealed && durable == tail.good.last {
-                recovery.rewritten_bytes = settle(&mut tail, trims).map_err(failed(name))?;
+                recovery.rewritten_bytes = secure_tail(&mut tail, trims).map_err(failed(name))?;
             }
             // It is not written any more, so it gets its index.
             let known = files.indexes.contains(&tail.source.identity());
@@ -288,7 +288,7 @@ fn in_use(place: &str, source: io::Error) -> LogOpenError {
 /// Truncates the newest segment after its last good record and makes the rest durable. Records that
 /// no later one proves durable are rewritten: after a failed sync the page cache shows bytes that
 /// are not on the medium, and would never write them.
-fn settle<F: DiskFile>(tail: &mut SegmentTail<F>, trims: bool) -> io::Result<u64> {
+fn secure_tail<F: DiskFile>(tail: &mut SegmentTail<F>, trims: bool) -> io::Result<u64> {
     let SegmentTail { source, good } = tail;
     // Truncating at the end frees what was preallocated beyond.
     if good.end < source.length() || trims {

@@ -8,21 +8,21 @@
 mod bidder;
 mod bidding;
 mod campaign;
+mod candidates;
 mod catalogue;
 mod creative;
 mod interner;
 mod matching;
-mod offers;
 mod probe;
 mod scratch;
 mod targeting;
 
 pub use bidder::{BiddingLimits, CampaignBidder, DirectAnswer, DirectBid, DirectCall};
 pub use campaign::{BiddingRules, CampaignPrice, DirectCampaign};
+pub use candidates::ACCOUNTS_MAX;
 pub use catalogue::Catalogue;
 pub use creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
 pub use interner::Interner;
-pub use offers::ACCOUNTS_MAX;
 pub use probe::{Criterion, Probe, ProbeCounts};
 pub use scratch::SearchScratch;
 pub use targeting::{CampaignTargeting, KeyValues, MatchList, PagePrefix};

@@ -12,8 +12,8 @@ use siphasher::sip::SipHasher13;
 use units::{Cpm, Currency, Ratio, Rounding, SplitMix64};
 
 use super::bidder::{CampaignBidder, DirectAnswer, DirectBid, DirectCall};
+use super::candidates::{ACCOUNTS_MAX, BidCandidate};
 use super::catalogue::{Catalogue, CatalogueAd, CatalogueEntry};
-use super::offers::{ACCOUNTS_MAX, Offer};
 use super::scratch::{AdChoice, DealScratch, FloorKey, SearchScratch};
 use super::targeting::PageUrl;
 use crate::asking::eligibility::BidderCall;
@@ -51,7 +51,7 @@ impl Catalogue {
         if self.entries.is_empty() || !accepts.contains(&auction.currency) {
             return;
         }
-        scratch.offers.start(limits.bids_max);
+        scratch.candidates.start(limits.bids_max);
         let page = self.page(auction.request);
         let url = page.as_deref().and_then(PageUrl::parse);
         self.match_request(auction.request, url.as_ref(), scratch);
@@ -92,7 +92,7 @@ impl Catalogue {
                 bidding.consider(campaign as usize, bidder, scratch);
             });
             scratch.at_imp = at_imp;
-            scratch.offers.close_imp();
+            scratch.candidates.close_imp();
         }
         self.write(auction, scratch, answer);
     }
@@ -148,44 +148,44 @@ impl Catalogue {
     }
 
     fn write(&self, auction: &Auction<'_>, scratch: &mut SearchScratch, answer: &mut DirectAnswer) {
-        let offers = scratch.offers.by_seat();
-        if offers.is_empty() {
+        let candidates = scratch.candidates.by_seat();
+        if candidates.is_empty() {
             return;
         }
         let DirectAnswer { body, bids, .. } = answer;
         let (id, currency) = (auction.id, auction.currency);
         let _ = write!(body, r#"{{"id":"{id}","cur":"{currency}","seatbid":["#);
         let mut seat = None;
-        for offer in offers {
-            if seat == Some(offer.seat) {
+        for candidate in candidates {
+            if seat == Some(candidate.seat) {
                 body.push(',');
             } else {
                 let open = if seat.is_some() { "]}," } else { "" };
-                let name = escaped(&self.seats[offer.seat as usize]);
+                let name = escaped(&self.seats[candidate.seat as usize]);
                 let _ = write!(body, r#"{open}{{"seat":"{name}","bid":["#);
-                seat = Some(offer.seat);
+                seat = Some(candidate.seat);
             }
-            self.write_bid(auction, offer, body);
+            self.write_bid(auction, candidate, body);
             bids.push(DirectBid {
-                imp: offer.imp,
-                campaign: offer.campaign,
-                slot: self.campaigns()[offer.campaign].slot,
-                price: offer.decided,
+                imp: candidate.imp,
+                campaign: candidate.campaign,
+                slot: self.campaigns()[candidate.campaign].slot,
+                price: candidate.decided,
             });
         }
         body.push_str("]}]}");
     }
 
-    fn write_bid(&self, auction: &Auction<'_>, offer: &Offer, body: &mut String) {
-        let imp = auction.imps[offer.imp].imp.id.as_ref().map_or("", |id| id.raw());
+    fn write_bid(&self, auction: &Auction<'_>, candidate: &BidCandidate, body: &mut String) {
+        let imp = auction.imps[candidate.imp].imp.id.as_ref().map_or("", |id| id.raw());
         body.push_str(r#"{"id":""#);
-        write_bid_id(offer, body);
-        let cid = escaped(&self.campaigns()[offer.campaign].id);
-        let _ = write!(body, r#"","impid":{imp},"price":{},"cid":"{cid}","#, offer.price);
-        if let Some(deal) = offer.deal {
+        write_bid_id(candidate, body);
+        let cid = escaped(&self.campaigns()[candidate.campaign].id);
+        let _ = write!(body, r#"","impid":{imp},"price":{},"cid":"{cid}","#, candidate.price);
+        if let Some(deal) = candidate.deal {
             let _ = write!(body, r#""dealid":"{}","#, escaped(auction.deals[deal].id));
         }
-        body.push_str(&self.creative(offer.campaign, offer.ad).members);
+        body.push_str(&self.creative(candidate.campaign, candidate.ad).members);
         body.push('}');
     }
 }
@@ -206,8 +206,8 @@ fn share(matches: usize, most: usize, draw: impl FnOnce() -> u64) -> (usize, usi
 }
 
 /// Writes the positions of impression and campaign, which are unique in the answer.
-fn write_bid_id(offer: &Offer, out: &mut String) {
-    let _ = write!(out, "{}-{}", offer.imp, offer.campaign);
+fn write_bid_id(candidate: &BidCandidate, out: &mut String) {
+    let _ = write!(out, "{}-{}", candidate.imp, candidate.campaign);
 }
 
 /// What a campaign bids, in its account's currency and in the auction's.
@@ -302,7 +302,7 @@ impl ImpBidding<'_, '_> {
         let mut missed = None;
         let mut reaches_one = false;
         for choice in 0..scratch.choices.len() {
-            match self.offer(decision, scratch.choices[choice], scratch) {
+            match self.add_candidate(decision, scratch.choices[choice], scratch) {
                 Ok(()) => reaches_one = true,
                 Err(floor) => missed = Some(missed.map_or(floor, |least: Cpm| least.min(floor))),
             }
@@ -402,8 +402,8 @@ impl ImpBidding<'_, '_> {
         }
     }
 
-    /// Offers the decided price if it reaches the floor, else returns the floor.
-    fn offer(
+    /// Bids the decided price if it reaches the floor, else returns the floor.
+    fn add_candidate(
         &self,
         decision: BidDecision,
         choice: AdChoice,
@@ -417,7 +417,7 @@ impl ImpBidding<'_, '_> {
             return Err(floor);
         }
         let is_agreed = deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed);
-        let offer = Offer {
+        let candidate = BidCandidate {
             imp: self.imp.index,
             seat: self.catalogue.entries[campaign].seat,
             campaign,
@@ -429,13 +429,14 @@ impl ImpBidding<'_, '_> {
             decided,
             tie: None,
         };
-        let SearchScratch { offers, text, .. } = scratch;
-        offers.add(offer, |offer| {
+        let SearchScratch { candidates, text, .. } = scratch;
+        candidates.add(candidate, |candidate| {
             text.clear();
-            write_bid_id(offer, text);
+            write_bid_id(candidate, text);
             let market = self.auction.market;
             let dsp = &market.dsps[self.dsp].id;
-            let ids = BidIds { dsp, seat: &self.catalogue.seats[offer.seat as usize], bid: text };
+            let ids =
+                BidIds { dsp, seat: &self.catalogue.seats[candidate.seat as usize], bid: text };
             market.tie_key.rank(self.auction.id, self.imp.terms.id, ids)
         });
         Ok(())

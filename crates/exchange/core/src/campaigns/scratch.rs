@@ -3,7 +3,7 @@
 use openrtb::codes::MediaType;
 use units::{Cpm, Ratio};
 
-use super::offers::Offers;
+use super::candidates::BidCandidates;
 use crate::campaigns::catalogue::attributes::BlockedAttributes;
 use crate::campaigns::catalogue::index::Bits;
 use crate::market::size::AdSize;
@@ -27,7 +27,7 @@ pub struct SearchScratch {
     pub(super) deals_len: usize,
     pub(super) floors: Vec<(FloorKey, Cpm)>,
     pub(super) choices: Vec<AdChoice>,
-    pub(super) offers: Offers,
+    pub(super) candidates: BidCandidates,
 }
 
 #[derive(Clone, Debug, Default)]
