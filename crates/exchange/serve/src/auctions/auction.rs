@@ -105,22 +105,13 @@ async fn reply(
     shard.metrics.parse.record(parsed - received);
     let id = shard.next_id();
     let explain = ExplainRecord::if_requested(&request, snapshot.config());
-    let (asked, collected, cleared) = (None, None, None);
     let run = AuctionRun {
         shard,
         snapshot,
         id: &id,
         request: &request,
         body,
-        timings: AuctionTimings {
-            arrival,
-            received,
-            parsed,
-            asked,
-            collected,
-            cleared,
-            answered: parsed,
-        },
+        timings: AuctionTimings::of_parsed(arrival, received, parsed),
         explain: explain.as_ref(),
         traceparent,
     };

@@ -30,6 +30,13 @@ pub struct AuctionTimings {
     pub answered: Instant,
 }
 
+impl AuctionTimings {
+    pub fn of_parsed(arrival: Instant, received: Instant, parsed: Instant) -> Self {
+        let (asked, collected, cleared) = (None, None, None);
+        Self { arrival, received, parsed, asked, collected, cleared, answered: parsed }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct TracedCalls<'c> {
     pub dsp: &'c str,

@@ -149,11 +149,6 @@ impl AnswerReader {
         self.state != AnswerState::Head || !self.pending.is_empty() || self.interim > 0
     }
 
-    /// The head; its status is 0 until it is read.
-    pub fn head(&self) -> AnswerHead {
-        self.head
-    }
-
     /// Reads more. Requires a [`AnswerReader::reset`] after an error or [`AnswerProgress::Done`].
     pub fn read<'b>(&'b mut self, input: &'b [u8]) -> Result<AnswerProgress<'b>, AnswerError> {
         if self.state != AnswerState::Head {

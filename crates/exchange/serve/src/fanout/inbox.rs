@@ -156,7 +156,10 @@ impl<C> Inbox<C> {
         let slot = &mut inner.slots[slot];
         slot.progress.body = start..inner.bodies.len();
         slot.outcome = Some(outcome);
-        inner.call_ended();
+        inner.waiting -= 1;
+        if inner.waiting == 0 {
+            inner.wake();
+        }
         true
     }
 
@@ -247,13 +250,6 @@ impl<C> Inbox<C> {
 }
 
 impl<C> InboxState<C> {
-    fn call_ended(&mut self) {
-        self.waiting -= 1;
-        if self.waiting == 0 {
-            self.wake();
-        }
-    }
-
     fn wake(&mut self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();

@@ -182,16 +182,10 @@ impl Exchange {
         }
         let jobs = funnels.iter().map(|funnels| funnels.start(startup.builder)).collect();
         let renewal = guards.start(startup.control, startup.shutdown);
-        let slot = |((port, recorder), budget)| {
-            let sender = dispatcher.as_ref().map(|dispatcher| dispatcher.sender.clone());
-            let to_nodes = dispatcher.as_ref().map(|dispatcher| dispatcher.to_nodes.clone());
-            Mutex::new(Some(ShardSlot {
-                guard_port: port,
-                recorder,
-                budget,
-                dispatcher: sender,
-                to_nodes,
-            }))
+        let slot = |((guard_port, recorder), budget)| {
+            let clones = dispatcher.as_ref().map(|it| (it.sender.clone(), it.to_nodes.clone()));
+            let (dispatcher, to_nodes) = clones.unzip();
+            Mutex::new(Some(ShardSlot { guard_port, recorder, budget, dispatcher, to_nodes }))
         };
         let shard_slots = ports.into_iter().zip(recorders).zip(shard_budgets).map(slot).collect();
         let (dispatcher, notices) = dispatcher.map(|it| (it.dispatcher, it.monitor)).unzip();
