@@ -136,7 +136,7 @@ impl Server {
     }
 
     /// The first check that fails decides.
-    async fn answer(&self, request: Request<Incoming>, scope: Scope) -> ReplyResult {
+    async fn reply(&self, request: Request<Incoming>, scope: Scope) -> ReplyResult {
         let (mut head, body) = request.into_parts();
         check_head(&head).map_err(|malformed| {
             Reply::error(ErrorCode::BadRequest, &malformed.to_string()).and_close()
@@ -235,7 +235,7 @@ impl HttpHandler for OperatorConnection {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let _request = self.activity.request();
-        let (Ok(reply) | Err(reply)) = self.server.answer(request, self.scope).await;
+        let (Ok(reply) | Err(reply)) = self.server.reply(request, self.scope).await;
         reply.into_response()
     }
 }

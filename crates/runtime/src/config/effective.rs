@@ -4,6 +4,7 @@ pub(super) mod difference;
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::declaration::Form;
@@ -58,9 +59,9 @@ impl EffectiveKey {
             Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
                 return false;
             }
-            Self::Value { value, .. } => write_value(text, value),
-            Self::Url { url, .. } => write_text(text, &values::masked_url(url)),
-            Self::Secret(_) => write_text(text, MASK),
+            Self::Value { value, .. } => write_json(text, value),
+            Self::Url { url, .. } => write_json(text, &values::masked_url(url)),
+            Self::Secret(_) => write_json(text, MASK),
             Self::Table(keys) => return write_table(text, keys),
             Self::Tables(tables) => {
                 text.push(b'[');
@@ -102,7 +103,7 @@ fn write_table(text: &mut Vec<u8>, keys: &[(Cow<'static, str>, EffectiveKey)]) -
         if before > first {
             text.push(b',');
         }
-        write_text(text, name);
+        write_json(text, name);
         text.push(b':');
         if !setting.write_given(text) {
             text.truncate(before);
@@ -113,11 +114,7 @@ fn write_table(text: &mut Vec<u8>, keys: &[(Cow<'static, str>, EffectiveKey)]) -
     is_any
 }
 
-fn write_value(text: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(text, value).expect("a vector takes all of it");
-}
-
-fn write_text(text: &mut Vec<u8>, value: &str) {
+fn write_json(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(text, value).expect("a vector takes all of it");
 }
 

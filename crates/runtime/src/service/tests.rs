@@ -320,7 +320,7 @@ service!(Offers, "offers", [OFFERS: NUMBER], |ports| ports.offer(&NUMBER, 7));
 service!(OffersText, "offers-text", [OFFERS: TEXT], |ports| ports.offer(&TEXT, "seven"));
 
 #[test]
-fn services_start_behind_those_whose_ports_they_use() {
+fn services_start_after_those_whose_ports_they_use() {
     let services = Services::default().with::<Needs>().with::<Uses>().with::<NeedsAndUses>();
     let services = services.with::<Offers>().with::<OffersText>();
     let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
