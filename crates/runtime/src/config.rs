@@ -47,11 +47,11 @@ pub use declaration::schema::json_schema;
 pub use declaration::{Form, KeyDoc, Need, Nesting, Role};
 pub use effective::Effective;
 pub use effective::difference::SettingDifference;
+pub use inputs::Sources;
 pub use inputs::pattern::INCLUDES_MAX;
-pub use inputs::{Sources, Variables};
 pub use load::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_given,
-    load_tracked, load_with, matching, parse, parse_loaded,
+    load_tracked, matching, parse, parse_loaded,
 };
 pub use problem::{ConfigProblem, ConfigProblems, PROBLEMS_MAX};
 pub use section::Section;

@@ -65,7 +65,7 @@ pub fn load_tracked<T>(
     path: &Path,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
-    load_with(path, &|name| std::env::var_os(name), read)
+    load_as(path, &|name| std::env::var_os(name), ProblemRecorder::All, read)
 }
 
 /// Like [`load_tracked`], for many large files: `effective` has only what the files give.
@@ -77,15 +77,7 @@ pub fn load_given<T>(
 }
 
 /// Like [`load_tracked`], with environment variables from `variables`.
-pub fn load_with<T>(
-    path: &Path,
-    variables: Variables<'_>,
-    read: impl Fn(&mut Section<'_>) -> T,
-) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
-    load_as(path, variables, ProblemRecorder::All, read)
-}
-
-fn load_as<T>(
+pub(super) fn load_as<T>(
     path: &Path,
     variables: Variables<'_>,
     recording: ProblemRecorder,

@@ -10,7 +10,10 @@ mod structure;
 
 use std::path::{Path, PathBuf};
 
-use super::{ConfigProblems, Section, load, parse};
+use super::inputs::Variables;
+use super::load::load_as;
+use super::problem::ProblemRecorder;
+use super::{ConfigProblems, Loaded, Section, Sources, load, parse};
 
 /// The problems of `text`, one line each, without the headline.
 fn problems_of<T>(text: &str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<String> {
@@ -22,6 +25,15 @@ fn problems_of<T>(text: &str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<Strin
 
 fn lines_of(problems: &ConfigProblems) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
+}
+
+/// Loads a file with these environment variables.
+fn load_with<T>(
+    path: &Path,
+    variables: Variables<'_>,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> (Result<Loaded<T>, ConfigProblems>, Sources) {
+    load_as(path, variables, ProblemRecorder::All, read)
 }
 
 /// Files of a test, including `vickrey.toml`.

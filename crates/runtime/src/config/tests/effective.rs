@@ -2,10 +2,8 @@
 
 use serde_json::json;
 
-use super::super::{
-    Effective, Optional, Required, Section, load_given, load_tracked, load_with, ms, secs,
-};
-use super::Folder;
+use super::super::{Effective, Optional, Required, Section, load_given, load_tracked, ms, secs};
+use super::{Folder, load_with};
 
 fn read(s: &mut Section<'_>) {
     s.boolean("strict", true, "Doc.");

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use super::super::{
-    Optional, Required, SECRET_BYTES_MAX, Secret, Section, default_toml, describe, load_with,
-    masked_url, parse,
+    Optional, Required, SECRET_BYTES_MAX, Secret, Section, default_toml, describe, masked_url,
+    parse,
 };
-use super::{Folder, lines_of};
+use super::{Folder, lines_of, load_with};
 
 const HIDDEN: &str = "hunter2";
 
