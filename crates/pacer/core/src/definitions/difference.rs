@@ -137,15 +137,14 @@ fn shortened(value: Option<&RawValue>) -> Value {
     let Some(value) = value else { return Value::Null };
     let value: Value = serde_json::from_str(value.get()).expect("it was written as a value");
     let text = match &value {
-        Value::String(text) => text.clone(),
-        Value::Array(_) => value.to_string(),
+        Value::String(text) => Cow::from(text),
+        Value::Array(_) => Cow::from(value.to_string()),
         _ => return value,
     };
-    if text.chars().count() <= LETTERS_MAX {
-        return value;
-    }
-    let kept: String = text.chars().take(LETTERS_MAX).collect();
-    format!("{kept}…").into()
+    let end = text.char_indices().nth(LETTERS_MAX).map(|(end, _)| end);
+    let shortened = end.map(|end| format!("{}…", &text[..end]).into());
+    drop(text);
+    shortened.unwrap_or(value)
 }
 
 #[cfg(test)]
