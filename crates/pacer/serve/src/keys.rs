@@ -53,9 +53,6 @@ impl Keyring {
     }
 
     /// Opens a token of untrusted text.
-    ///
-    /// # Errors
-    /// See [`ReservationTokenError`].
     pub fn open_token(&self, text: &[u8]) -> Result<ReservationToken, ReservationTokenError> {
         let opened = self.keys[0].open(text);
         let others = || self.keys[1..].iter().find_map(|key| key.open(text).ok());

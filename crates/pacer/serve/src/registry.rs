@@ -64,7 +64,7 @@ struct RegistryState<R> {
     /// Locked during a change, until the ledger has it.
     changing: Mutex<ChangeState<R>>,
     publisher: OnceLock<JobHandle>,
-    reading: Arc<LastReading>,
+    reading: Arc<Mutex<LastReading>>,
 }
 
 struct ChangeState<R> {
@@ -90,6 +90,8 @@ impl<R: CampaignRules> Registry<R> {
         let PreparedRegistry { mut definitions, files, clock, late_wins_warning } = prepared;
         definitions.reserve_below(ledger.ask(LedgerQuery::NextSlot)?);
         let keys = keys_of(&ledger, clock())?;
+        let reading =
+            LastReading { is_failed: false, succeeded_unix_ms: clock(), problems: Vec::new() };
         let inner = Arc::new(RegistryState {
             ledger,
             clock,
@@ -102,7 +104,7 @@ impl<R: CampaignRules> Registry<R> {
                 uncertain: None,
             }),
             publisher: OnceLock::new(),
-            reading: Arc::new(LastReading::succeeded(clock())),
+            reading: Arc::new(Mutex::new(reading)),
         });
         inner.begin()?;
         let (state, mut number) = (Arc::clone(&inner), 0);

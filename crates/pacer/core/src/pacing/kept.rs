@@ -116,9 +116,6 @@ impl PacingSnapshot {
     }
 
     /// Decodes either version, and accepts only the canonical encoding.
-    ///
-    /// # Errors
-    /// See [`StateDecodeError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StateDecodeError> {
         let mut from = StateDecoder(bytes);
         let found = from.u8()?;

@@ -111,9 +111,6 @@ pub struct LedgerThread {
 impl LedgerThread {
     /// Takes pending messages of shards and log, durably returns what no reservation holds, and
     /// closes the store. Does not wait for shards that go on, nor for a store that hangs.
-    ///
-    /// # Errors
-    /// See [`LedgerFault`].
     pub fn close(mut self) -> Result<(), LedgerFault> {
         self.end()
     }
@@ -139,9 +136,6 @@ impl Drop for LedgerThread {
 
 impl LedgerStart {
     /// Opens the store.
-    ///
-    /// # Errors
-    /// See [`LedgerStartError`].
     pub fn open(self) -> Result<OpenLedger, LedgerStartError> {
         let waker = LedgerWaker::default();
         let of_store = waker.clone();
@@ -152,9 +146,6 @@ impl LedgerStart {
     }
 
     /// Opens the store, begins an epoch and starts the thread.
-    ///
-    /// # Errors
-    /// See [`LedgerStartError`].
     pub fn start(self) -> Result<StartedLedger, LedgerStartError> {
         self.open()?.begin()
     }
@@ -231,9 +222,6 @@ pub struct OpenLedger {
 
 impl OpenLedger {
     /// All stored definitions of a kind.
-    ///
-    /// # Errors
-    /// See [`LedgerError`].
     pub fn definitions(
         &mut self,
         kind: StoredKind,
@@ -250,9 +238,6 @@ impl OpenLedger {
     }
 
     /// Begins an epoch and starts the thread.
-    ///
-    /// # Errors
-    /// See [`LedgerStartError`].
     pub fn begin(self) -> Result<StartedLedger, LedgerStartError> {
         let Self { start, store, waker } = self;
         let directory = DiskDirectory::at(&start.directory);

@@ -1,6 +1,6 @@
 //! The ledger's published status, and its waker.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -80,7 +80,6 @@ struct SharedFigures {
     begun: Instant,
     halted: HaltFlag,
     unix_ms: AtomicU64,
-    is_over: AtomicBool,
     applied_seq: AtomicU64,
     status: Mutex<LedgerStatus>,
 }
@@ -92,7 +91,6 @@ impl SharedStatus {
             begun: Instant::now(),
             halted: HaltFlag::default(),
             unix_ms: AtomicU64::new(0),
-            is_over: AtomicBool::new(false),
             applied_seq: AtomicU64::new(applied_seq),
             status: Mutex::new(status),
         }))
@@ -125,7 +123,7 @@ impl SharedStatus {
     }
 
     pub(crate) fn end(&self) {
-        self.0.is_over.store(true, Ordering::Relaxed);
+        self.change(|status| status.is_over = true);
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut LedgerStatus)) {
@@ -135,7 +133,6 @@ impl SharedStatus {
     pub(crate) fn status(&self) -> LedgerStatus {
         let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         status.is_halted = self.0.halted.is_set();
-        status.is_over = self.0.is_over.load(Ordering::Relaxed);
         status.applied_seq = self.applied_seq();
         status
     }

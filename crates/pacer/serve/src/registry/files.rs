@@ -4,8 +4,7 @@ pub(super) mod prepare;
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pacer_core::definitions::overrides::FileOverrides;
@@ -88,26 +87,30 @@ impl<R: CampaignRules> Registry<R> {
     /// Problems of the files as last read, if these are why they are not in force; the earlier
     /// definitions are. Empty after a success.
     pub fn refused_files(&self) -> Vec<ConfigProblem> {
-        self.inner.reading.problems().clone()
+        locked(&self.inner.reading).problems.clone()
     }
 
     /// Adds metrics of reading the files.
     pub fn expose(&self, exposition: &mut Exposition) {
         let reading = Arc::clone(&self.inner.reading);
         exposition.add(move |page| {
-            let LastReading { is_failed, succeeded_unix_ms, .. } = &*reading;
-            let problems = i64::try_from(reading.problems().len()).unwrap_or(i64::MAX);
+            let LastReading { is_failed, succeeded_unix_ms, ref problems } = *locked(&reading);
+            let problems = i64::try_from(problems.len()).unwrap_or(i64::MAX);
             let help =
                 "Problems in the refused files of accounts and campaigns; 0 if the files are in force.";
             page.gauges("campaign_files_problems", help)?.value(&[], problems)?;
             let help = "Whether the last attempt to read the files of campaigns succeeded.";
             page.gauges("campaign_files_last_reload_successful", help)?
-                .value(&[], i64::from(!is_failed.load(Ordering::Relaxed)))?;
+                .value(&[], i64::from(!is_failed))?;
             let help = "When the files of campaigns were last read with success, since 1970.";
             page.gauges("campaign_files_last_reload_success_timestamp_seconds", help)?
-                .seconds(&[], Duration::from_millis(succeeded_unix_ms.load(Ordering::Relaxed)))
+                .seconds(&[], Duration::from_millis(succeeded_unix_ms))
         });
     }
+}
+
+fn locked(reading: &Mutex<LastReading>) -> MutexGuard<'_, LastReading> {
+    reading.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn log(read: &Result<FilesRead, ChangeRefusal>) {
@@ -138,15 +141,16 @@ impl<R: CampaignRules> RegistryState<R> {
 
     fn note(&self, read: &Result<FilesRead, ChangeRefusal>) {
         log(read);
-        self.reading.is_failed.store(read.is_err(), Ordering::Relaxed);
+        let mut reading = locked(&self.reading);
+        reading.is_failed = read.is_err();
         match read {
-            Ok(_) => self.reading.problems().clear(),
-            Err(ChangeRefusal::Invalid(problems)) => self.reading.problems().clone_from(problems),
+            Ok(_) => {
+                reading.problems.clear();
+                reading.succeeded_unix_ms = (self.clock)();
+            }
+            Err(ChangeRefusal::Invalid(problems)) => reading.problems.clone_from(problems),
             // They may be in force.
             Err(_) => (),
-        }
-        if read.is_ok() {
-            self.reading.succeeded_unix_ms.store((self.clock)(), Ordering::Relaxed);
         }
     }
 

@@ -7,8 +7,7 @@ mod nearest;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pacer_core::store::StoredKind;
 use runtime::config::{
@@ -41,24 +40,10 @@ pub struct RegistryOptions {
 
 #[derive(Debug)]
 pub(super) struct LastReading {
-    pub(super) is_failed: AtomicBool,
-    pub(super) succeeded_unix_ms: AtomicU64,
+    pub(super) is_failed: bool,
+    pub(super) succeeded_unix_ms: u64,
     /// Problems of the files, if these are why they are not in force.
-    pub(super) problems: Mutex<Vec<ConfigProblem>>,
-}
-
-impl LastReading {
-    pub(super) fn succeeded(unix_ms: u64) -> Self {
-        Self {
-            is_failed: AtomicBool::new(false),
-            succeeded_unix_ms: AtomicU64::new(unix_ms),
-            problems: Mutex::default(),
-        }
-    }
-
-    pub(super) fn problems(&self) -> MutexGuard<'_, Vec<ConfigProblem>> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    pub(super) problems: Vec<ConfigProblem>,
 }
 
 pub(super) type KnownAccounts = BTreeMap<Arc<str>, AccountFacts>;
