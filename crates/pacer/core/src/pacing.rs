@@ -11,22 +11,22 @@
 //!
 //! **Restarts.** The next start restores a [`PacingSnapshot`], and continues.
 
-mod books;
 mod curve;
-mod kept;
+mod funds;
 mod look;
 mod paced;
 mod pacer;
 mod plan;
+mod snapshot;
 mod sums;
 mod terms;
 mod weeks;
 
 pub use crate::encoding::StateDecodeError;
-pub use books::{Funds, FundsSource, SpanFunds};
 pub use curve::{CURVE_POINTS, CurvePoint, PacingCurve};
-pub use kept::{PacingSnapshot, SNAPSHOT_BYTES_MAX};
+pub use funds::{Funds, FundsSource, SpanFunds};
 pub use pacer::{CampaignPacer, PacerOptions};
+pub use snapshot::{PacingSnapshot, SNAPSHOT_BYTES_MAX};
 pub use terms::{BiddingStatus, PacingError, PacingPolicy, TrafficForecast};
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ mod resume;
 
 use std::sync::Arc;
 
-use super::books::Funds;
 use super::curve::Series;
-use super::kept::terms as terms_digest;
+use super::funds::Funds;
 use super::look::PacingContext;
 use super::plan::{self, CurveShape, FlightChoice, FlightPlan, LimitFlight, ReportedFlight};
+use super::snapshot::terms as terms_digest;
 use super::sums::ObservedSums;
 use super::terms::{PacingPolicy, TrafficForecast};
 use crate::ledger::{AccountId, CampaignTerms, Daypart};

@@ -1,6 +1,6 @@
 //! All campaigns, and when each needs its next look.
 
-mod keeping;
+mod snapshots;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use units::Nanos;
 
-use super::books::FundsSource;
 use super::curve::{CurveSource, PacingCurve};
-use super::kept::{PacingSnapshot, digest};
+use super::funds::FundsSource;
 use super::look::{AccountClocks, PacingContext, PayingAccount};
 use super::paced::{CampaignPacing, opened};
+use super::snapshot::{PacingSnapshot, digest};
 use super::terms::{BiddingStatus, PacingError, PacingPolicy, TrafficForecast};
 use super::weeks::Weeks;
 use crate::calendar::Calendar;
@@ -158,9 +158,9 @@ impl CampaignPacer {
     pub fn turn(
         &mut self,
         now_ms: u64,
-        books: &impl FundsSource,
+        source: &impl FundsSource,
         most: usize,
-        told: &mut Vec<(CampaignIndex, BidPace)>,
+        changed: &mut Vec<(CampaignIndex, BidPace)>,
     ) {
         self.now_ms = self.now_ms.max(now_ms);
         for _ in 0..most {
@@ -170,7 +170,7 @@ impl CampaignPacer {
             }
             self.due.pop();
             if self.paced(slot).is_some_and(|paced| paced.due_ms == at) {
-                self.look(slot, books, told);
+                self.look(slot, source, changed);
             }
         }
     }
@@ -228,8 +228,8 @@ impl CampaignPacer {
     fn look(
         &mut self,
         slot: CampaignIndex,
-        books: &impl FundsSource,
-        told: &mut Vec<(CampaignIndex, BidPace)>,
+        source: &impl FundsSource,
+        changed: &mut Vec<(CampaignIndex, BidPace)>,
     ) {
         self.looked += 1;
         let (now_ms, slot_ms) = (self.now_ms, self.options.slot_ms);
@@ -241,9 +241,9 @@ impl CampaignPacer {
             return self.schedule(slot, now_ms + slot_ms);
         };
         let hour = PacingContext { now_ms, slot_ms, phase_ms, payer, clocks };
-        let kept = self.restored.remove(&slot);
-        let resumed = kept.and_then(|kept| paced.resume(kept, &hour));
-        let funds = books.funds(slot);
+        let snapshot = self.restored.remove(&slot);
+        let resumed = snapshot.and_then(|snapshot| paced.resume(snapshot, &hour));
+        let funds = source.funds(slot);
         if let Some(funds) = &funds {
             paced.complete_resumed(&hour, funds);
         }
@@ -254,7 +254,7 @@ impl CampaignPacer {
         };
         if pace != paced.pace {
             paced.pace = pace;
-            told.push((slot, pace.unwrap_or(BidPace::FULL)));
+            changed.push((slot, pace.unwrap_or(BidPace::FULL)));
         }
         self.schedule(slot, next_ms);
     }

@@ -2,7 +2,7 @@
 
 use units::Nanos;
 
-use super::books::Funds;
+use super::funds::Funds;
 use super::look::PacingContext;
 use super::sums::ObservedSums;
 use crate::calendar::Calendar;

@@ -22,7 +22,7 @@ use crate::strategy::{
     StrategyState, Throttle, ZoneOffsets, decide,
 };
 
-mod kept;
+mod snapshot;
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;

@@ -2,10 +2,10 @@
 
 use super::CampaignPacing;
 use crate::ledger::LimitSpan;
-use crate::pacing::books::Funds;
-use crate::pacing::kept::{PacingSnapshot, PlanSnapshot};
+use crate::pacing::funds::Funds;
 use crate::pacing::look::PacingContext;
 use crate::pacing::plan::{self, CurveShape, FlightPlan};
+use crate::pacing::snapshot::{PacingSnapshot, PlanSnapshot};
 use crate::strategy::{BidPace, CampaignFlight, StrategyState, Week};
 
 impl CampaignPacing {
@@ -13,33 +13,33 @@ impl CampaignPacing {
     /// that slot still runs. None if the campaign needs a look now.
     pub(in crate::pacing) fn resume(
         &mut self,
-        kept: PacingSnapshot,
+        snapshot: PacingSnapshot,
         hour: &PacingContext<'_>,
     ) -> Option<(BidPace, u64)> {
-        let pacing = self.pacing.as_ref().filter(|_| kept.zone == hour.clocks.digest)?;
-        let pace = kept.state.pace(&pacing.settings);
+        let pacing = self.pacing.as_ref().filter(|_| snapshot.zone == hour.clocks.digest)?;
+        let pace = snapshot.state.pace(&pacing.settings);
         if self.learner.is_some() {
-            self.learner = kept.learner.or_else(|| self.learner.take());
+            self.learner = snapshot.learner.or_else(|| self.learner.take());
         }
         // A state from the future would not be stepped until then.
-        if kept.terms != self.terms || hour.now_ms < kept.state.at_ms() {
+        if snapshot.terms != self.terms || hour.now_ms < snapshot.state.at_ms() {
             self.pause_learning();
             return None;
         }
-        self.state = Some(kept.state);
-        self.sums.carry(kept.totals);
-        self.follow(kept.plan, pacing.ahead, hour);
-        let is_same = kept.version == self.version;
+        self.state = Some(snapshot.state);
+        self.sums.carry(snapshot.totals);
+        self.follow(snapshot.plan, pacing.ahead, hour);
+        let is_same = snapshot.version == self.version;
         if !is_same {
             self.choose_ms = 0;
         }
-        if !(hour.now_ms..=hour.now_ms.saturating_add(hour.slot_ms)).contains(&kept.due_ms) {
+        if !(hour.now_ms..=hour.now_ms.saturating_add(hour.slot_ms)).contains(&snapshot.due_ms) {
             self.pause_learning();
-            self.state = Some(self.skipped(kept.state));
+            self.state = Some(self.skipped(snapshot.state));
             return None;
         }
-        let has_time = is_same && self.plan.is_some() && hour.now_ms < kept.due_ms;
-        has_time.then_some((pace, kept.due_ms))
+        let has_time = is_same && self.plan.is_some() && hour.now_ms < snapshot.due_ms;
+        has_time.then_some((pace, snapshot.due_ms))
     }
 
     /// The interrupted slot's counts do not show what was missed since.
@@ -54,19 +54,25 @@ impl CampaignPacing {
         }
     }
 
-    fn follow(&mut self, kept: Option<PlanSnapshot>, ahead: f64, hour: &PacingContext<'_>) {
-        let Some(kept) = kept else { return };
-        let learned = kept.week.map(|weights| Week::weighted(&weights));
+    fn follow(&mut self, snapshot: Option<PlanSnapshot>, ahead: f64, hour: &PacingContext<'_>) {
+        let Some(snapshot) = snapshot else { return };
+        let learned = snapshot.week.map(|weights| Week::weighted(&weights));
         let week = learned.unwrap_or_else(|| self.week.clone());
-        let rest = CampaignFlight { start_ms: kept.from_ms, ..kept.nominal };
+        let rest = CampaignFlight { start_ms: snapshot.from_ms, ..snapshot.nominal };
         let shape = CurveShape { flight: self.flight, week, ahead };
         // A flight without an open hour cannot be followed: choose anew.
         let Ok(target) = shape.target(rest, hour) else { return };
-        let plan = FlightPlan::new(kept.span, kept.nominal, target, kept.before, kept.base);
-        self.plan = Some(FlightPlan { shared: kept.shared, ..plan });
-        (self.choose_ms, self.chosen_for) = (kept.choose_ms, kept.chosen_for);
-        self.lacks_reported = kept.span == LimitSpan::Hour;
-        self.series.begin(kept.nominal);
+        let plan = FlightPlan::new(
+            snapshot.span,
+            snapshot.nominal,
+            target,
+            snapshot.before,
+            snapshot.base,
+        );
+        self.plan = Some(FlightPlan { shared: snapshot.shared, ..plan });
+        (self.choose_ms, self.chosen_for) = (snapshot.choose_ms, snapshot.chosen_for);
+        self.lacks_reported = snapshot.span == LimitSpan::Hour;
+        self.series.begin(snapshot.nominal);
     }
 
     /// Restores the longer flight of a campaign that resumed within an hour's.
@@ -77,7 +83,7 @@ impl CampaignPacing {
         self.report_by(&shape, reported, hour, funds);
     }
 
-    pub(in crate::pacing) fn kept_plan(&self) -> Option<PlanSnapshot> {
+    pub(in crate::pacing) fn plan_snapshot(&self) -> Option<PlanSnapshot> {
         let plan = self.plan.as_ref()?;
         // Without a learner its week is the definition's.
         let learned = self.learner.as_ref().and_then(|_| plan.target.week());

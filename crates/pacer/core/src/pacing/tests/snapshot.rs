@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::kept::tests::encoded;
+use super::super::snapshot::tests::encoded;
 use super::*;
 use crate::strategy::Pid;
 

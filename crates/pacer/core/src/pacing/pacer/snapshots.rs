@@ -2,12 +2,12 @@
 
 use super::CampaignPacer;
 use crate::messages::{CampaignIndex, index};
-use crate::pacing::kept::PacingSnapshot;
+use crate::pacing::snapshot::PacingSnapshot;
 
 impl CampaignPacer {
     /// Restores a snapshot before its campaign is defined. The campaign resumes at its first look.
-    pub fn restore(&mut self, kept: PacingSnapshot) {
-        self.restored.insert(kept.slot, kept);
+    pub fn restore(&mut self, snapshot: PacingSnapshot) {
+        self.restored.insert(snapshot.slot, snapshot);
     }
 
     /// Drops snapshots of campaigns that were not defined.
@@ -30,8 +30,8 @@ impl CampaignPacer {
             let end = from.0.saturating_add(most).min(defined);
             for slot in (from.0..end).map(CampaignIndex) {
                 match self.restored.get(&slot) {
-                    Some(kept) => take(kept),
-                    None => self.kept(slot).iter().for_each(&mut take),
+                    Some(snapshot) => take(snapshot),
+                    None => self.snapshot(slot).iter().for_each(&mut take),
                 }
             }
             let has_more =
@@ -40,11 +40,11 @@ impl CampaignPacer {
         }
         // Not defined yet.
         let mut undefined = self.restored.range(from..);
-        undefined.by_ref().take(index(most)).for_each(|(_, kept)| take(kept));
+        undefined.by_ref().take(index(most)).for_each(|(_, snapshot)| take(snapshot));
         undefined.next().map(|(slot, _)| *slot)
     }
 
-    fn kept(&self, slot: CampaignIndex) -> Option<PacingSnapshot> {
+    fn snapshot(&self, slot: CampaignIndex) -> Option<PacingSnapshot> {
         let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let zone = self.payers.get(&paced.account)?.zone;
         let (state, _) = (paced.state?, paced.pacing.as_ref()?);
@@ -56,7 +56,7 @@ impl CampaignPacer {
             state,
             totals: paced.sums.totals(),
             due_ms: paced.due_ms,
-            plan: paced.kept_plan(),
+            plan: paced.plan_snapshot(),
             learner: paced.learner.clone(),
         })
     }

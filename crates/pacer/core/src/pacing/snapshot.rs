@@ -124,7 +124,7 @@ impl PacingSnapshot {
             FIRST_VERSION => StrategyState::decode_first,
             _ => return Err(StateDecodeError::Version { found, known: VERSION }),
         };
-        let mut kept = Self {
+        let mut snapshot = Self {
             slot: CampaignIndex(from.u32()?),
             zone: from.u64()?,
             terms: from.u64()?,
@@ -136,11 +136,11 @@ impl PacingSnapshot {
             learner: None,
         };
         if from.flag("whether there is a plan")? {
-            kept.plan = Some(PlanSnapshot::decode(&mut from)?);
+            snapshot.plan = Some(PlanSnapshot::decode(&mut from)?);
         }
         if from.flag("whether there is a learned week")? {
-            kept.learner = Some(Box::new(Learner::decode(&mut from)?));
-            if let Some(plan) = &mut kept.plan {
+            snapshot.learner = Some(Box::new(Learner::decode(&mut from)?));
+            if let Some(plan) = &mut snapshot.plan {
                 let mut weights = [0; HOURS];
                 for weight in &mut weights {
                     *weight = from.u32()?;
@@ -148,7 +148,7 @@ impl PacingSnapshot {
                 plan.week = Some(Box::new(weights));
             }
         }
-        from.end().map(|()| kept)
+        from.end().map(|()| snapshot)
     }
 }
 

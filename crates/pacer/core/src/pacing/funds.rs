@@ -86,6 +86,6 @@ impl FundsSource for Ledger {
 
 /// The limit less the unused holdback.
 fn spendable(level: &LimitLevel) -> Option<u64> {
-    let kept = level.holdback.get().saturating_sub(level.late.get());
-    level.limit.map(|limit| limit.get().saturating_sub(kept))
+    let held_back = level.holdback.get().saturating_sub(level.late.get());
+    level.limit.map(|limit| limit.get().saturating_sub(held_back))
 }
