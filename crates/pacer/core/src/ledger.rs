@@ -48,8 +48,8 @@ use folding::FoldQueue;
 use timers::Timers;
 
 pub use limits::definition::{
-    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, DefinitionError,
-    Holdback, LimitSpan, Money, SLOTS_MAX, ZoneId,
+    AccountId, AccountTerms, BudgetLimits, CAMPAIGNS_MAX, CampaignBudget, CampaignTerms, Daypart,
+    DefinitionError, Holdback, LimitSpan, Money, ZoneId,
 };
 pub use limits::level::{LimitLevel, LimitOwner};
 pub use settings::LedgerSettings;

@@ -244,7 +244,7 @@ fn why() {
         owner: LimitOwner::Campaign,
         span,
         limit,
-        held: cents(490),
+        outstanding: cents(490),
         late: cents(10),
         holdback: cents(10),
     };
@@ -371,7 +371,7 @@ fn an_account_as_a_whole() {
         owner: LimitOwner::Account,
         span,
         limit,
-        held: cents(9_000),
+        outstanding: cents(9_000),
         late: cents(1_000),
         holdback: cents(0),
     };

@@ -9,7 +9,9 @@ use super::account::LedgerAccount;
 use super::campaign::book::{DeadLease, late_of, left_of};
 use super::campaign::{LedgerCampaign, StepContext};
 use super::folding::ClosedLease;
-use super::limits::definition::{AccountTerms, CampaignTerms, DefinitionError, SLOTS_MAX, ZoneId};
+use super::limits::definition::{
+    AccountTerms, CAMPAIGNS_MAX, CampaignTerms, DefinitionError, ZoneId,
+};
 use super::limits::level::excess;
 use super::limits::tally::Exposure;
 use super::step::{
@@ -117,7 +119,7 @@ impl Ledger {
         &mut self,
         definition: &CampaignTerms,
     ) -> Result<AcceptedDefinition, DefinitionError> {
-        if definition.slot.0 >= SLOTS_MAX {
+        if definition.slot.0 >= CAMPAIGNS_MAX {
             return Err(DefinitionError::SlotTooLarge(definition.slot));
         }
         if definition.budget.end_unix_ms <= definition.budget.start_unix_ms {

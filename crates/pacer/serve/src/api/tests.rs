@@ -356,7 +356,7 @@ fn how_it_stands() {
         owner: LimitOwner::Campaign,
         span,
         limit,
-        held: cents(950),
+        outstanding: cents(950),
         late: cents(10),
         holdback: cents(50),
     };
@@ -544,7 +544,7 @@ fn an_account_as_a_whole() {
         owner: LimitOwner::Account,
         span,
         limit,
-        held: cents(950),
+        outstanding: cents(950),
         late: cents(50),
         holdback: Nanos::ZERO,
     };

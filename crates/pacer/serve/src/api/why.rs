@@ -232,7 +232,7 @@ fn level(level: &LimitLevel) -> LevelView {
         owner: owner(level.owner),
         span: span(level.span),
         limit: level.limit.map(money),
-        held: money(level.held),
+        held: money(level.outstanding),
         late: money(level.late),
         holdback: money(level.holdback),
         exposure: money(level.exposure()),

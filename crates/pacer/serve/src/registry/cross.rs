@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pacer_core::ledger::SLOTS_MAX;
+use pacer_core::ledger::CAMPAIGNS_MAX;
 use pacer_core::store::StoredKind;
 use runtime::config::ConfigProblem;
 
@@ -88,7 +88,7 @@ pub(super) fn changed_campaign<R>(
 
 /// The problem of a definition for which no number is left.
 pub(super) fn too_many(key: &str) -> ConfigProblem {
-    let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
+    let remedy = format!("more than {CAMPAIGNS_MAX} campaigns have ever been: begin a new store");
     problem(key, None, remedy)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pacer_core::definitions::amounts::LIMIT_KEYS;
 use pacer_core::definitions::keys::{KeyLookup, KeyedRequest};
 use pacer_core::definitions::overrides::{FileOverrides, merge};
-use pacer_core::ledger::{BudgetLimits, Holdback, LimitSpan, SLOTS_MAX};
+use pacer_core::ledger::{BudgetLimits, CAMPAIGNS_MAX, Holdback, LimitSpan};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
 use runtime::config::ConfigProblem;
@@ -310,7 +310,7 @@ fn finished(
 ) -> Result<DefinitionRecord, ChangeRefusal> {
     if record.slot.is_none() {
         record.slot = next_slot.map(CampaignIndex);
-        if record.slot.is_some_and(|slot| slot.0 >= SLOTS_MAX) {
+        if record.slot.is_some_and(|slot| slot.0 >= CAMPAIGNS_MAX) {
             problems.push(cross::too_many("id"));
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pacer_core::definitions::overrides::FileOverrides;
-use pacer_core::ledger::SLOTS_MAX;
+use pacer_core::ledger::CAMPAIGNS_MAX;
 use pacer_core::messages::CampaignIndex;
 use runtime::builder::Builder;
 use runtime::config::ConfigProblem;
@@ -212,7 +212,7 @@ pub(super) fn planned<R: CampaignRules>(
     plan.accounts();
     plan.campaigns();
     plan.removals();
-    if plan.next_slot > SLOTS_MAX {
+    if plan.next_slot > CAMPAIGNS_MAX {
         problems.push(cross::too_many("campaign"));
     }
     let FilesPlan { steps, same, .. } = plan;

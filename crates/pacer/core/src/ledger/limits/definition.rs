@@ -161,12 +161,12 @@ pub enum DefinitionError {
     #[error("the flight ends before it starts: give a later end")]
     EndBeforeStart,
     /// The number is beyond the last that the ledger accepts.
-    #[error("slot {} is beyond the last, {SLOTS_MAX}: number campaigns from 0 without gaps", .0.0)]
+    #[error("slot {} is beyond the last, {CAMPAIGNS_MAX}: number campaigns from 0 without gaps", .0.0)]
     SlotTooLarge(CampaignIndex),
 }
 
 /// Maximum number of campaigns in a ledger: their numbers are indices.
-pub const SLOTS_MAX: u32 = 1 << 20;
+pub const CAMPAIGNS_MAX: u32 = 1 << 20;
 
 impl BudgetLimits {
     pub(in crate::ledger) fn check(

@@ -26,7 +26,7 @@ pub struct LimitLevel {
     /// The limit. None if unlimited.
     pub limit: Option<Nanos>,
     /// Leased and not returned, whether settled or not.
-    pub held: Nanos,
+    pub outstanding: Nanos,
     /// Spent in addition: late, or above the price.
     pub late: Nanos,
     /// Holdback for such wins, including `late`.
@@ -36,12 +36,12 @@ pub struct LimitLevel {
 impl LimitLevel {
     /// Leased and not returned, or spent in addition.
     pub fn exposure(&self) -> Nanos {
-        Nanos::new(Exposure { held: self.held.get(), late: self.late.get() }.exposure())
+        Nanos::new(Exposure { held: self.outstanding.get(), late: self.late.get() }.exposure())
     }
 
     /// What may still be leased. None if unlimited.
     pub fn headroom(&self) -> Option<Nanos> {
-        let used = self.held.get().saturating_add(self.late.get().max(self.holdback.get()));
+        let used = self.outstanding.get().saturating_add(self.late.get().max(self.holdback.get()));
         self.limit.map(|limit| Nanos::new(limit.get().saturating_sub(used)))
     }
 
@@ -123,8 +123,8 @@ fn spans(
 
 fn level(owner: LimitOwner, span: LimitSpan, cap: u64, sum: Exposure, kept: u64) -> LimitLevel {
     let limit = (cap != UNLIMITED).then_some(Nanos::new(cap));
-    let (held, late) = (Nanos::new(sum.held), Nanos::new(sum.late));
-    LimitLevel { owner, span, limit, held, late, holdback: Nanos::new(kept) }
+    let (outstanding, late) = (Nanos::new(sum.held), Nanos::new(sum.late));
+    LimitLevel { owner, span, limit, outstanding, late, holdback: Nanos::new(kept) }
 }
 
 pub(in crate::ledger) fn excess(

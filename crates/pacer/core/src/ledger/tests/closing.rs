@@ -36,7 +36,7 @@ fn check(said: impl Fn(&Desk) -> Vec<LedgerInput>, want: impl Fn(u64) -> u64) {
     assert!(all >= 200 && desk.ledger.why(SLOT).ready > Nanos::ZERO, "{all}");
     let leased = {
         let levels = desk.ledger.why(SLOT).levels.expect("an hour");
-        levels[0].held.get()
+        levels[0].outstanding.get()
     };
     let mut inbox = said(&desk);
     inbox.push(LedgerInput::Close);

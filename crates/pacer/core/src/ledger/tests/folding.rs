@@ -286,7 +286,8 @@ impl Life {
             let (own, found) = (self.ledger.spend(slot).unwrap(), other.spend(slot).unwrap());
             assert_eq!((own.life, own.today, own.now), (found.life, found.today, found.now));
             let levels = |ledger: &Ledger| ledger.why(slot).levels.expect("an hour");
-            let exposures = |ledger: &Ledger| levels(ledger).map(|level| (level.held, level.late));
+            let exposures =
+                |ledger: &Ledger| levels(ledger).map(|level| (level.outstanding, level.late));
             assert_eq!(exposures(&self.ledger), exposures(&other), "{slot:?}");
         }
     }

@@ -9,8 +9,8 @@ use crate::ledger::step::{
     AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
 };
 use crate::ledger::{
-    AccountId, AccountTerms, BudgetLimits, CampaignBudget, CampaignTerms, Daypart, DefinitionError,
-    Holdback, Ledger, Money, SLOTS_MAX, ZoneId,
+    AccountId, AccountTerms, BudgetLimits, CAMPAIGNS_MAX, CampaignBudget, CampaignTerms, Daypart,
+    DefinitionError, Holdback, Ledger, Money, ZoneId,
 };
 use crate::messages::{
     BudgetGrant, CampaignIndex, Epoch, RefillRequest, SpendReport, SpendingGate,
@@ -417,8 +417,8 @@ fn a_definition_that_cannot_hold_is_refused_and_changes_nothing() {
             Err(DefinitionError::EndBeforeStart),
         ),
         (
-            CampaignTerms { slot: CampaignIndex(SLOTS_MAX), ..c },
-            Err(DefinitionError::SlotTooLarge(CampaignIndex(SLOTS_MAX))),
+            CampaignTerms { slot: CampaignIndex(CAMPAIGNS_MAX), ..c },
+            Err(DefinitionError::SlotTooLarge(CampaignIndex(CAMPAIGNS_MAX))),
         ),
     ];
     let mut desk = Desk::defined(1, account(), campaign());

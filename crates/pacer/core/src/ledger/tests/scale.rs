@@ -94,8 +94,9 @@ fn a_step_looks_at_so_many_whose_hour_has_come_and_the_next_at_the_rest() {
     desk.step(Vec::new());
     let first = desk.ledger.touched - touched;
     assert_eq!(first, 4_096);
-    let held =
-        |desk: &Desk, slot| desk.ledger.why(CampaignIndex(slot)).levels.expect("an hour")[0].held;
+    let held = |desk: &Desk, slot| {
+        desk.ledger.why(CampaignIndex(slot)).levels.expect("an hour")[0].outstanding
+    };
     // The pool is returned; campaign 1,023 is among the first looked at.
     assert_eq!((held(&desk, 1_023), held(&desk, 0)), (Nanos::new(10), Nanos::new(20)));
     desk.step(Vec::new());

@@ -88,7 +88,7 @@ fn what_an_account_holds_is_what_its_campaigns_hold() {
     let of_campaign = parts[0].levels.expect("an hour");
     let theirs = of_campaign.iter().filter(|level| level.owner == LimitOwner::Account);
     assert!(levels.iter().eq(theirs), "{levels:?} {of_campaign:?}");
-    assert_eq!(levels[0].held.get(), held[0] + held[1]);
+    assert_eq!(levels[0].outstanding.get(), held[0] + held[1]);
     assert_eq!((why.refusal, why.hour), (None, parts[0].hour));
 }
 

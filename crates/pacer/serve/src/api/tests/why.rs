@@ -184,7 +184,7 @@ fn spend_of_a_day(fixture: &Fixture, slot: CampaignIndex) {
         owner: LimitOwner::Campaign,
         span,
         limit,
-        held: Nanos::ZERO,
+        outstanding: Nanos::ZERO,
         late: Nanos::ZERO,
         holdback: Nanos::ZERO,
     };
