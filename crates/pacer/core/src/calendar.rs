@@ -49,42 +49,28 @@ pub struct Calendar {
 
 /// Why a table is invalid. Rows count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum CalendarError {
     /// It has no rows.
     #[error("a calendar without hours: give the hours of its zone")]
     Empty,
     /// An hour does not begin on a quarter, or its number is not that quarter.
     #[error("row {row}: an hour begins with a quarter of an hour, and is numbered by it")]
-    Misaligned {
-        /// The row.
-        row: usize,
-    },
+    Misaligned { row: usize },
     /// An hour is not one to four whole quarters long.
     #[error("row {row}: an hour has one to four quarters")]
-    Length {
-        /// The row.
-        row: usize,
-    },
+    Length { row: usize },
     /// An hour does not begin where the previous one ends.
     #[error("row {row}: an hour begins where the one before it ends")]
-    Gap {
-        /// The row.
-        row: usize,
-    },
+    Gap { row: usize },
     /// Its day is before that of the previous row.
     #[error("row {row}: days do not go back")]
-    DayGoesBack {
-        /// The row.
-        row: usize,
-    },
+    DayGoesBack { row: usize },
     /// The hour of the week is out of range, or does not match the day.
     #[error(
         "row {row}: the hour of the week is 24 times the weekday of its day, 0 for Monday, and the hour"
     )]
-    HourOfWeek {
-        /// The row.
-        row: usize,
-    },
+    HourOfWeek { row: usize },
 }
 
 impl Calendar {

@@ -8,18 +8,14 @@ use std::ops::RangeInclusive;
 
 /// Why bytes are invalid, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum StateDecodeError {
     /// They end too early.
     #[error("it ends too early")]
     Truncated,
     /// Another release wrote them.
     #[error("it has version {found}, this program reads {known}")]
-    Version {
-        /// Their version.
-        found: u8,
-        /// The supported version.
-        known: u8,
-    },
+    Version { found: u8, known: u8 },
     /// A figure is out of range.
     #[error("{0} is out of its range")]
     Range(&'static str),

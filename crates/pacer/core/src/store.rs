@@ -224,6 +224,7 @@ pub struct DefinitionChange {
 
 /// Why a store refuses a request, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum StoreDenial {
     /// The queue of requests is full.
     #[error("the store has too much to do: ask again once it has answered")]
@@ -236,20 +237,10 @@ pub enum StoreDenial {
     Failing(StoreFault),
     /// The node has begun a later epoch, or never began this one.
     #[error("epoch {} of this node is not its current one, {}: another process has taken over", asked.0, current.0)]
-    Fenced {
-        /// The epoch of the request.
-        asked: Epoch,
-        /// The node's current epoch.
-        current: Epoch,
-    },
+    Fenced { asked: Epoch, current: Epoch },
     /// The batch is older than one of this epoch that folded, so it could restore folded rows.
     #[error("batch {number} is older than batch {folded}, which folded: say it anew")]
-    Superseded {
-        /// The number of this batch.
-        number: u64,
-        /// The number of the last batch that folded.
-        folded: u64,
-    },
+    Superseded { number: u64, folded: u64 },
     /// The epoch of a lease never began.
     #[error("a lease of node {} names epoch {}, which never began", .0.node, .0.epoch.0)]
     NeverBegan(LeaseKey),
@@ -259,14 +250,9 @@ pub enum StoreDenial {
     /// A lease to be folded has an unspent remainder.
     #[error("a lease of campaign slot {} is not closed: it cannot be folded", .0.slot.0)]
     Open(LeaseKey),
-    /// A definition is not at the expected version.
+    /// A definition is not at the expected version; `present` is 0 if it does not exist.
     #[error("{key} is at version {present}: read it and change that one")]
-    Conflict {
-        /// The definition.
-        key: DefinitionKey,
-        /// Its present version, 0 if it does not exist.
-        present: u64,
-    },
+    Conflict { key: DefinitionKey, present: u64 },
 }
 
 /// How the storage fails.

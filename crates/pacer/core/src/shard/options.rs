@@ -41,6 +41,7 @@ pub struct ShardOptions {
 
 /// Why options are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ShardOptionsError {
     /// None, or too many.
     #[error("`ttls` has {0} times to live: give 1 to {TTLS_MAX}")]
@@ -50,22 +51,10 @@ pub enum ShardOptionsError {
     Ttl(Duration),
     /// Needs more than [`BUCKETS_MAX`] buckets.
     #[error("`late_window` {late_window:?} is too long beside a time to live of {ttl:?}: at most {} times that", BUCKETS_MAX / PARTS - 2)]
-    LateWindow {
-        /// The given window.
-        late_window: Duration,
-        /// The conflicting time to live.
-        ttl: Duration,
-    },
+    LateWindow { late_window: Duration, ttl: Duration },
     /// Zero, or above the limit.
     #[error("`{name}` is {value}: give 1 to {most}")]
-    Room {
-        /// Name of the option.
-        name: &'static str,
-        /// The given value.
-        value: u32,
-        /// The limit.
-        most: u32,
-    },
+    Room { name: &'static str, value: u32, most: u32 },
 }
 
 impl ShardOptions {

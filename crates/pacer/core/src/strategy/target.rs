@@ -41,21 +41,14 @@ impl Forecast {
 
 /// Why a target is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum TargetError {
     /// The flight is empty.
     #[error("the flight ends at {end_ms} ms, not after its start at {start_ms} ms")]
-    Empty {
-        /// The given start.
-        start_ms: u64,
-        /// The given end.
-        end_ms: u64,
-    },
+    Empty { start_ms: u64, end_ms: u64 },
     /// It ends after the year 9999.
     #[error("the flight ends at {end_ms} ms since 1970, after the year 9999")]
-    Endless {
-        /// The given end.
-        end_ms: u64,
-    },
+    Endless { end_ms: u64 },
     /// No hour of it is open.
     #[error("no hour of the flight is open: open one, or move the flight")]
     NeverOpen,

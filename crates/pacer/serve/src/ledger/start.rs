@@ -74,24 +74,17 @@ pub struct StartedLedger {
 
 /// Why a ledger does not start. Nothing is authorised then.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum LedgerStartError {
     /// The store does not open.
     #[error(transparent)]
     Open(#[from] StoreOpenError),
     /// The store does not begin an epoch, or cannot be read.
     #[error("{place}: {denied}")]
-    Begin {
-        /// The directory.
-        place: String,
-        /// The refusal.
-        denied: StoreDenial,
-    },
+    Begin { place: String, denied: StoreDenial },
     /// The store does not answer.
     #[error("{place}: the ledger's store does not answer: see to its disk")]
-    Silent {
-        /// The directory.
-        place: String,
-    },
+    Silent { place: String },
     /// The thread does not start.
     #[error("the ledger's thread does not start: {0}")]
     Thread(io::Error),

@@ -18,24 +18,17 @@ const CLOCKS_AHEAD: Duration = Duration::from_secs(2 * 366 * 24 * 60 * 60);
 
 /// Why a zone has no number or no calendar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ZoneError {
     /// The IANA database has no such name.
     #[error("unknown time zone `{0}`: give a name of the IANA database, as `Europe/Berlin`")]
     Unknown(String),
     /// Its hours do not begin at quarters of an hour, so they form no calendar.
     #[error("time zone `{name}` cannot be counted by the hour: {error}")]
-    Uncountable {
-        /// Name of the zone.
-        name: String,
-        /// The problem.
-        error: CalendarError,
-    },
+    Uncountable { name: String, error: CalendarError },
     /// The instant is before 1970 or too far ahead.
     #[error("{unix_ms} ms since 1970 is beyond what calendars are made for")]
-    Beyond {
-        /// The instant.
-        unix_ms: u64,
-    },
+    Beyond { unix_ms: u64 },
 }
 
 /// Zones by number. Clones share the numbers.

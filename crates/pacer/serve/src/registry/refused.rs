@@ -9,15 +9,11 @@ use crate::ledger::handle::LedgerError;
 
 /// Why a change was refused. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ChangeRefusal {
     /// No definition has that id.
     #[error("no {} has the id `{id}`: GET /v1/{}s lists them", kind.label(), kind.label())]
-    Unknown {
-        /// Kind of definition.
-        kind: StoredKind,
-        /// The id.
-        id: String,
-    },
+    Unknown { kind: StoredKind, id: String },
     /// The key was sent before with another body.
     #[error("the idempotency key `{0}` came before with another body: take a new key")]
     KeyReused(String),
@@ -26,45 +22,19 @@ pub enum ChangeRefusal {
         "`{id}` is defined in {}: change it there; its budgets and pauses can be changed here",
         file.display()
     )]
-    OfFile {
-        /// The id.
-        id: String,
-        /// Its file.
-        file: PathBuf,
-    },
+    OfFile { id: String, file: PathBuf },
     /// It exists already.
     #[error("{} `{id}` exists already, at version {version}: PUT it to change it", kind.label())]
-    Exists {
-        /// Kind of definition.
-        kind: StoredKind,
-        /// The id.
-        id: String,
-        /// Its version.
-        version: u64,
-    },
+    Exists { kind: StoredKind, id: String, version: u64 },
     /// It was removed.
     #[error("the {} `{id}` was removed: PUT it to bring it back", kind.label())]
-    Removed {
-        /// Kind of definition.
-        kind: StoredKind,
-        /// The id.
-        id: String,
-    },
+    Removed { kind: StoredKind, id: String },
     /// It is not at the expected version.
     #[error(
         "{} `{id}` is at version {present}, not {given}: read it again and change that",
         kind.label()
     )]
-    Stale {
-        /// Kind of definition.
-        kind: StoredKind,
-        /// The id.
-        id: String,
-        /// The expected version.
-        given: u64,
-        /// The version in force.
-        present: u64,
-    },
+    Stale { kind: StoredKind, id: String, given: u64, present: u64 },
     /// All problems of the definition.
     #[error("{} problems; nothing was changed", .0.len())]
     Invalid(Vec<ConfigProblem>),
@@ -75,6 +45,7 @@ pub enum ChangeRefusal {
 
 /// Why a registry has not started.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum RegistryStartError {
     /// All problems of the files.
     #[error(
@@ -85,12 +56,7 @@ pub enum RegistryStartError {
     Invalid(Vec<ConfigProblem>),
     /// A stored account cannot be read: its campaigns' money depends on it.
     #[error("account `{id}` is kept in a form that this program cannot read{}", listed(problems))]
-    Unreadable {
-        /// The id.
-        id: String,
-        /// The problems.
-        problems: Vec<ConfigProblem>,
-    },
+    Unreadable { id: String, problems: Vec<ConfigProblem> },
     /// The ledger or its store does not answer.
     #[error(transparent)]
     Ask(#[from] LedgerError),
@@ -99,14 +65,7 @@ pub enum RegistryStartError {
         "{first} and {second} are kept under one number, {slot}: put back a copy of the store in which \
          they are not"
     )]
-    SharedSlot {
-        /// The first, for people.
-        first: String,
-        /// The second.
-        second: String,
-        /// The number.
-        slot: u32,
-    },
+    SharedSlot { first: String, second: String, slot: u32 },
     /// New definitions cannot be stored.
     #[error("{0}")]
     NotKept(ChangeRefusal),

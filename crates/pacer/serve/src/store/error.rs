@@ -6,52 +6,28 @@ use pacer_core::store::StoreFault;
 
 /// Why a store does not open. Nothing is authorised then.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum StoreOpenError {
     /// Another process has it.
     #[error("{place} is in use by {holder}: end it, or name another directory")]
-    InUse {
-        /// The directory.
-        place: String,
-        /// The process that holds it.
-        holder: String,
-    },
+    InUse { place: String, holder: String },
     /// There is no space left.
     #[error("{place} has no room for the ledger's store: free some")]
-    Full {
-        /// The directory.
-        place: String,
-    },
+    Full { place: String },
     /// The file is damaged.
     #[error(
         "the ledger's store {file} is damaged ({detail}): put back a copy of it; without one, move \
          its directory away and take from each limit what was spent"
     )]
-    Damaged {
-        /// The file.
-        file: String,
-        /// The damage.
-        detail: String,
-    },
+    Damaged { file: String, detail: String },
     /// A later version wrote it.
     #[error(
         "the ledger's store {file} has format {found}, this program reads {known}: use the program that wrote it"
     )]
-    Newer {
-        /// The file.
-        file: String,
-        /// Its format.
-        found: u64,
-        /// The latest format that this program reads.
-        known: u64,
-    },
+    Newer { file: String, found: u64, known: u64 },
     /// Any other error of the system.
     #[error("{place} cannot hold the ledger's store ({error}): see to the directory and its disk")]
-    Disk {
-        /// The directory.
-        place: String,
-        /// The system's error.
-        error: String,
-    },
+    Disk { place: String, error: String },
 }
 
 #[derive(Debug)]

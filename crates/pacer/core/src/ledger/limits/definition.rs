@@ -136,6 +136,7 @@ pub struct CampaignBudget {
 
 /// Why a definition was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum DefinitionError {
     /// The ledger has no calendar of this zone.
     #[error("zone {} has no calendar: give the calendar first", .0.0)]
@@ -148,12 +149,7 @@ pub enum DefinitionError {
     CurrencyChanged(Currency),
     /// The currency of an amount differs from the account's.
     #[error("an amount in {given}, but the account is in {account}: give it in {account}")]
-    MixedCurrency {
-        /// Currency of the amount.
-        given: Currency,
-        /// Currency of the account.
-        account: Currency,
-    },
+    MixedCurrency { given: Currency, account: Currency },
     /// A campaign's account never changes, because it paid for what was spent.
     #[error("the account of a campaign does not change: make another campaign")]
     AccountChanged,
