@@ -210,7 +210,7 @@ impl GenerationRecord {
         let base = base.ok_or(MalformedRecord::Value(number::BASE_CURRENCY))?;
         let worth = list(&mut reader, number::RATES, RATES_MAX, read_rate)?;
         let increment = reader.take(number::INCREMENT, read_price)?;
-        let mut facts = Self {
+        let mut generation = Self {
             number,
             since_unix_ms,
             base,
@@ -228,21 +228,21 @@ impl GenerationRecord {
         };
         reader.each(number::PUBLISHERS, |field| {
             let (id, terms) = read_publisher(field)?;
-            facts.publishers.named.insert(id.into(), terms);
+            generation.publishers.named.insert(id.into(), terms);
             Ok::<_, MalformedRecord>(())
         })?;
         if let Some((_, terms)) = reader.take(number::OTHERS, read_publisher)? {
-            facts.publishers.others = terms;
+            generation.publishers.others = terms;
         }
         reader.each(number::DEALS, |field| {
             let (id, terms) = read_deal(field)?;
-            facts.deals.insert(id.into(), terms);
+            generation.deals.insert(id.into(), terms);
             Ok::<_, MalformedRecord>(())
         })?;
-        facts.toml = reader.take(number::TOML, Bytes::bytes)?.map(<[u8]>::to_vec);
-        facts.campaigns = reader.take(number::CAMPAIGNS, Varint::uint)?.unwrap_or(0);
+        generation.toml = reader.take(number::TOML, Bytes::bytes)?.map(<[u8]>::to_vec);
+        generation.campaigns = reader.take(number::CAMPAIGNS, Varint::uint)?.unwrap_or(0);
         reader.finish()?;
-        Ok(facts)
+        Ok(generation)
     }
 }
 

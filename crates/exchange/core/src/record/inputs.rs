@@ -140,8 +140,8 @@ impl ClearingInputs {
         // The bid of each entry.
         let (mut bids, mut entries) =
             (Vec::with_capacity(self.bids.len()), Vec::with_capacity(self.bids.len()));
-        for (bid, facts) in self.bids.iter().enumerate() {
-            if let Ok(entry) = facts.entry {
+        for (bid, inputs) in self.bids.iter().enumerate() {
+            if let Ok(entry) = inputs.entry {
                 bids.push(bid);
                 entries.push(entry);
             }
@@ -188,15 +188,15 @@ impl ClearingInputs {
                 return Err(InvalidInputs::GroupImp { group, imp, imps });
             }
         }
-        for (bid, facts) in self.bids.iter().enumerate() {
-            let Ok(entry) = facts.entry else { continue };
+        for (bid, inputs) in self.bids.iter().enumerate() {
+            let Ok(entry) = inputs.entry else { continue };
             if imps <= entry.imp {
                 return Err(InvalidInputs::Imp { bid, imp: entry.imp, imps });
             }
             if let Some(group) = entry.group.filter(|group| groups <= *group) {
                 return Err(InvalidInputs::Group { bid, group, groups });
             }
-            if facts.terms.is_none() {
+            if inputs.terms.is_none() {
                 return Err(InvalidInputs::Terms { bid });
             }
             if entry.price < entry.floor {

@@ -239,8 +239,8 @@ fn replayed_inputs(record: &AuctionRecord<'_>, generation: &GenerationRecord) ->
     inputs
 }
 
-struct Held {
-    facts: ClearingInputs,
+struct RecordedCase {
+    inputs: ClearingInputs,
     result: RecomputedClearing,
     calls: Vec<RecordedCall>,
     not_asked: Vec<(usize, NotAsked)>,
@@ -249,12 +249,12 @@ struct Held {
     generation: GenerationRecord,
 }
 
-fn held(case: &Case) -> Held {
+fn held(case: &Case) -> RecordedCase {
     held_with(case, &|_| ())
 }
 
 #[expect(clippy::too_many_lines, reason = "one auction, held as the exchange holds it")]
-fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
+fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> RecordedCase {
     let request = openrtb::parse_request(&case.request).expect("it is valid");
     let auction = Auction::new(AUCTION_ID, &request, &case.market).expect("it can be held");
     let (mut answers, mut calls, mut not_asked) = (Vec::new(), Vec::new(), Vec::new());
@@ -325,8 +325,8 @@ fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> Held {
     };
     let prices = sales.iter().map(price_of).collect();
     let fates = judgement.bids.iter().map(|bid| clearing.fate(bid.entry)).collect();
-    Held {
-        facts: judged_inputs(&auction, &judgement, refusals.refused().to_vec()),
+    RecordedCase {
+        inputs: judged_inputs(&auction, &judgement, refusals.refused().to_vec()),
         result: RecomputedClearing { fates, sales: sales.clone(), prices },
         calls,
         not_asked,

@@ -18,7 +18,7 @@ fn micros(micros: u64) -> Cpm {
 
 /// The naive model: clears `own` at `worth` with its rivals. Returns what `own` pays, if it wins.
 fn held_again(
-    (record, facts): (&AuctionRecord<'_>, &ClearingInputs),
+    (record, inputs): (&AuctionRecord<'_>, &ClearingInputs),
     own: usize,
     is_own: &dyn Fn(usize) -> bool,
     worth: Cpm,
@@ -45,7 +45,7 @@ fn held_again(
     for (at, rival) in record.bids.iter().enumerate() {
         let is_out =
             matches!(rival.fate, Fate::BudgetExhausted | Fate::GroupIncomplete | Fate::NoMarkup);
-        if let (Ok(entry), false) = (facts.bids[at].entry, is_out || at == own || is_own(at))
+        if let (Ok(entry), false) = (inputs.bids[at].entry, is_out || at == own || is_own(at))
             && rival.imp == bid.imp
         {
             entries.push(ClearingEntry { imp: 0, group: None, barred: None, ..entry });
@@ -73,7 +73,7 @@ fn a_bid_wins_from_the_least_on_and_pays_as_the_rules_have_it() {
                 let around = [least.saturating_sub(1), least, least + 1, least + 9_999];
                 let other = [0, 600_000, 1_500_000, 2_000_001, 4_000_000, 900_000_000];
                 for worth in around.into_iter().chain(other).map(micros) {
-                    let want = held_again((&record, &held.facts), own, is_own, worth);
+                    let want = held_again((&record, &held.inputs), own, is_own, worth);
                     assert_eq!(contest.paid(worth), want, "seed {seed}, bid {own} at {worth}");
                 }
             }
@@ -123,7 +123,7 @@ fn where_a_price_decides_nothing_it_is_told_why() {
                 NoContest::Agreed => assert!(is_admitted && is_agreed, "seed {seed}: {bid:?}"),
                 NoContest::InGroup => assert!(bid.group.is_some(), "seed {seed}: {bid:?}"),
                 NoContest::Outranked => {
-                    let own = (&record, &held.facts);
+                    let own = (&record, &held.inputs);
                     let most = micros(u64::from(u32::MAX));
                     assert_eq!(held_again(own, at, &|_| false, most), None, "seed {seed}");
                 }

@@ -57,7 +57,7 @@ fn a_damaged_generation_is_never_the_same() {
     let rates = rates_in(&market);
     let mut whole = Vec::new();
     encode_generation(&in_force(&market, &rates), &mut whole).unwrap();
-    let shown = |facts: &GenerationRecord| format!("{facts:?}");
+    let shown = |inputs: &GenerationRecord| format!("{inputs:?}");
     let want = shown(&GenerationRecord::decode(&whole).unwrap());
     for len in 0..whole.len() {
         assert!(GenerationRecord::decode(&whole[..len]).is_err(), "{len}");
@@ -65,7 +65,7 @@ fn a_damaged_generation_is_never_the_same() {
     for bit in 0..whole.len() * 8 {
         let mut damaged = whole.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        let got = GenerationRecord::decode(&damaged).map(|facts| shown(&facts));
+        let got = GenerationRecord::decode(&damaged).map(|inputs| shown(&inputs));
         assert_ne!(got.as_ref(), Ok(&want), "bit {bit}");
     }
 }

@@ -15,23 +15,29 @@ fn a_generation_says_what_is_in_force() {
     market.deals_first = true;
     let named = PublisherTerms { blocked: true, fee: ppm(7), ..PublisherTerms::default() };
     market.publishers.named.insert("p".into(), named);
-    let facts = recorded_generation(&market);
-    assert_eq!((facts.number, facts.since_unix_ms), (GENERATION, 1_779_999_000_000));
-    assert_eq!((facts.base, facts.increment), (market.currency, market.increment));
-    assert_eq!((facts.deals_first, facts.creative_id_required), (true, true));
-    assert_eq!((&facts.deals, &facts.publishers.named), (&market.deals, &market.publishers.named));
-    assert_eq!(facts.publishers.others, market.publishers.others);
-    for (dsp, of) in facts.dsps.iter().zip(&market.dsps) {
+    let inputs = recorded_generation(&market);
+    assert_eq!((inputs.number, inputs.since_unix_ms), (GENERATION, 1_779_999_000_000));
+    assert_eq!((inputs.base, inputs.increment), (market.currency, market.increment));
+    assert_eq!((inputs.deals_first, inputs.creative_id_required), (true, true));
+    assert_eq!(
+        (&inputs.deals, &inputs.publishers.named),
+        (&market.deals, &market.publishers.named)
+    );
+    assert_eq!(inputs.publishers.others, market.publishers.others);
+    for (dsp, of) in inputs.dsps.iter().zip(&market.dsps) {
         let DspRecord { id, seats, currencies, timeout } = dsp;
         assert_eq!((id, &**seats, currencies), (&of.id, &*of.seats, &of.currencies));
         assert_eq!(*timeout, of.timeout);
     }
-    assert_eq!(facts.dsps.len(), 3);
-    assert_eq!(facts.toml.as_deref(), Some(&b"[exchange]\n"[..]));
-    assert_eq!(facts.campaigns, 12);
+    assert_eq!(inputs.dsps.len(), 3);
+    assert_eq!(inputs.toml.as_deref(), Some(&b"[exchange]\n"[..]));
+    assert_eq!(inputs.campaigns, 12);
     for code in ["EUR", "GBP", "JPY", "USD"] {
         let code = currency(code);
-        assert_eq!(facts.rates.ratio(code, facts.base), market.rates.ratio(code, market.currency));
+        assert_eq!(
+            inputs.rates.ratio(code, inputs.base),
+            market.rates.ratio(code, market.currency)
+        );
     }
 }
 
@@ -90,11 +96,11 @@ fn a_file_that_is_too_long_is_left_out() {
             .map(|()| out)
     };
     let record = with(&market, &BODY[..RECORD_BYTES_MAX - 1000]).unwrap();
-    let facts = GenerationRecord::decode(&record).unwrap();
-    assert_eq!(facts.toml.map(|toml| toml.len()), Some(RECORD_BYTES_MAX - 1000));
+    let inputs = GenerationRecord::decode(&record).unwrap();
+    assert_eq!(inputs.toml.map(|toml| toml.len()), Some(RECORD_BYTES_MAX - 1000));
     let record = with(&market, &BODY[..]).unwrap();
-    let facts = GenerationRecord::decode(&record).unwrap();
-    assert_eq!((facts.toml, facts.dsps.len()), (None, 3));
+    let inputs = GenerationRecord::decode(&record).unwrap();
+    assert_eq!((inputs.toml, inputs.dsps.len()), (None, 3));
     market.dsps[0].seats = std::iter::repeat_n(Box::from("s".repeat(1000)), 1100).collect();
     let error = with(&market, b"").unwrap_err();
     assert!(

@@ -78,7 +78,7 @@ fn case() -> Case {
     }
 }
 
-fn golden() -> Held {
+fn golden() -> RecordedCase {
     held_with(&case(), &|context| {
         context.bodies = RecordedBodies { request: Some(br#"{"id":"caller-1"}"#), answers: false };
     })

@@ -9,9 +9,9 @@ const AUCTIONS: u64 = 3000;
 
 /// Does not compare rates, which are the same by construction.
 fn assert_same(got: &ClearingInputs, want: &ClearingInputs, seed: u64) {
-    let bare = |facts: &ClearingInputs| {
-        let ClearingInputs { currency, base, increment, imps, returns_others, .. } = *facts;
-        let ClearingInputs { bids, groups, refusals, .. } = facts.clone();
+    let bare = |inputs: &ClearingInputs| {
+        let ClearingInputs { currency, base, increment, imps, returns_others, .. } = *inputs;
+        let ClearingInputs { bids, groups, refusals, .. } = inputs.clone();
         (currency, base, increment, imps, returns_others, bids, groups, refusals)
     };
     assert_eq!(bare(got), bare(want), "seed {seed}");
@@ -24,13 +24,13 @@ fn an_auction_is_the_same_again() {
     for seed in 0..AUCTIONS {
         let held = held(&Case::drawn(seed));
         assert_eq!(held.kept, Some(RecordedExtent::Whole), "seed {seed}");
-        assert_eq!(held.facts.recompute().as_ref(), Ok(&held.result), "seed {seed}");
+        assert_eq!(held.inputs.recompute().as_ref(), Ok(&held.result), "seed {seed}");
         let record = AuctionRecord::decode(&held.record).expect("it was just written");
-        assert_same(&replayed_inputs(&record, &held.generation), &held.facts, seed);
+        assert_same(&replayed_inputs(&record, &held.generation), &held.inputs, seed);
         assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Same), "seed {seed}");
         assert_told(&record, &held, seed);
         unsold += usize::from(held.result.sales.is_empty());
-        refused += held.facts.refusals.len();
+        refused += held.inputs.refusals.len();
         let imps = record.imps.len();
         let in_part = |call: &&RecordedCall| (call.ask.imps.count_ones() as usize) < imps;
         asked_in_part += held.calls.iter().filter(in_part).count();
@@ -62,7 +62,7 @@ fn an_auction_is_the_same_again() {
     assert!(rare.iter().all(|times| *times >= 50), "{rare:?}");
 }
 
-fn assert_told(record: &AuctionRecord<'_>, held: &Held, seed: u64) {
+fn assert_told(record: &AuctionRecord<'_>, held: &RecordedCase, seed: u64) {
     let fates: Vec<_> = record.bids.iter().map(|bid| bid.fate).collect();
     assert_eq!(fates, held.result.fates, "seed {seed}");
     let sold = record.sales.iter().map(|sale| {
@@ -93,7 +93,7 @@ fn prost_reads_a_record_and_writes_the_same() {
         let message = v1::Auction::decode(&*held.record).expect("it is protobuf");
         assert_eq!(message.encode_to_vec(), held.record, "seed {seed}");
         assert_eq!(written(&message), held.record, "seed {seed}");
-        assert_eq!(message.bids.len(), held.facts.bids.len(), "seed {seed}");
+        assert_eq!(message.bids.len(), held.inputs.bids.len(), "seed {seed}");
     }
 }
 
@@ -101,26 +101,26 @@ fn prost_reads_a_record_and_writes_the_same() {
 fn a_changed_fact_is_noticed() {
     let (mut prices, mut refusals) = (0, 0);
     for seed in 0..300 {
-        let Held { facts, result, .. } = held(&Case::drawn(seed));
+        let RecordedCase { inputs, result, .. } = held(&Case::drawn(seed));
         for sale in result.sales.iter().filter(|sale| sale.fate == Fate::Won) {
-            let entry = facts.bids[sale.bid].entry.unwrap();
+            let entry = inputs.bids[sale.bid].entry.unwrap();
             if entry.auction_type != AuctionType::FirstPrice {
                 continue; // Another bid sets its price.
             }
-            let mut changed = facts.clone();
+            let mut changed = inputs.clone();
             let terms = changed.bids[sale.bid].terms.as_mut().unwrap();
             terms.discounted_price = units::Cpm::new(terms.discounted_price.micros() + 1).unwrap();
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
-            let mut changed = facts.clone();
+            let mut changed = inputs.clone();
             let dearer = units::Cpm::new(entry.price.micros() + 1).unwrap();
             changed.bids[sale.bid].entry =
                 Ok(crate::clearing::clear::ClearingEntry { price: dearer, ..entry });
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
             prices += 1;
         }
-        let mut changed = facts.clone();
+        let mut changed = inputs.clone();
         changed.refusals.clear();
-        if !facts.refusals.is_empty() {
+        if !inputs.refusals.is_empty() {
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
             refusals += 1;
         }
@@ -129,47 +129,47 @@ fn a_changed_fact_is_noticed() {
 }
 
 #[test]
-fn facts_that_no_auction_has_are_told() {
-    let Held { facts, .. } = held(&Case::of_one_bid());
-    assert!(facts.recompute().is_ok());
+fn inputs_that_no_auction_has_are_reported() {
+    let RecordedCase { inputs, .. } = held(&Case::of_one_bid());
+    assert!(inputs.recompute().is_ok());
     let check = |change: &dyn Fn(&mut ClearingInputs), want: InvalidInputs| {
-        let mut facts = facts.clone();
-        change(&mut facts);
-        assert_eq!(facts.recompute().unwrap_err(), want);
+        let mut inputs = inputs.clone();
+        change(&mut inputs);
+        assert_eq!(inputs.recompute().unwrap_err(), want);
     };
-    let entry = facts.bids[0].entry.unwrap();
+    let entry = inputs.bids[0].entry.unwrap();
     let with = |entry: crate::clearing::clear::ClearingEntry| {
-        move |facts: &mut ClearingInputs| facts.bids[0].entry = Ok(entry)
+        move |inputs: &mut ClearingInputs| inputs.bids[0].entry = Ok(entry)
     };
-    check(&|facts| facts.imps = 0, InvalidInputs::Imp { bid: 0, imp: 0, imps: 0 });
-    check(&|facts| facts.bids[0].terms = None, InvalidInputs::Terms { bid: 0 });
+    check(&|inputs| inputs.imps = 0, InvalidInputs::Imp { bid: 0, imp: 0, imps: 0 });
+    check(&|inputs| inputs.bids[0].terms = None, InvalidInputs::Terms { bid: 0 });
     let grouped = crate::clearing::clear::ClearingEntry { group: Some(0), ..entry };
     check(&with(grouped), InvalidInputs::Group { bid: 0, group: 0, groups: 0 });
     let too_dear = crate::clearing::clear::ClearingEntry { floor: cpm("9"), ..entry };
     check(&with(too_dear), InvalidInputs::Floor { bid: 0 });
-    let wanting = |facts: &mut ClearingInputs| {
-        facts.groups.push(crate::clearing::clear::BidGroup {
+    let wanting = |inputs: &mut ClearingInputs| {
+        inputs.groups.push(crate::clearing::clear::BidGroup {
             imps: vec![0, 9],
             possible: true,
             tie: 0,
         });
     };
     check(&wanting, InvalidInputs::GroupImp { group: 0, imp: 9, imps: 1 });
-    let poorer = |facts: &mut ClearingInputs| {
+    let poorer = |inputs: &mut ClearingInputs| {
         let entry = Ok(crate::clearing::clear::ClearingEntry {
             auction_type: AuctionType::Agreed,
             ..entry
         });
-        let terms = facts.bids[0].terms.map(|terms| crate::clearing::pricing::BidTerms {
+        let terms = inputs.bids[0].terms.map(|terms| crate::clearing::pricing::BidTerms {
             discounted_price: cpm("0.01"),
             ..terms
         });
-        facts.bids[0] = BidInputs { entry, terms, ..facts.bids[0] };
+        inputs.bids[0] = BidInputs { entry, terms, ..inputs.bids[0] };
     };
     check(&poorer, InvalidInputs::Price { bid: 0 });
     let never_asked =
         BudgetRefusal { question: 1, entry: 0, price: cpm("2"), fate: Fate::BudgetExhausted };
-    check(&|facts| facts.refusals.push(never_asked), InvalidInputs::Refusal { refusal: 0 });
+    check(&|inputs| inputs.refusals.push(never_asked), InvalidInputs::Refusal { refusal: 0 });
 }
 
 /// An account may refuse what it authorised before.
