@@ -721,6 +721,11 @@ fn answers_are_as_documented() {
     check("DELETE", ("/v1/campaigns/{id}", "x"), "", none, 200);
     check("DELETE", ("/v1/campaigns/{id}/pause", "x"), "", none, 409);
     check("GET", ("/v1/audit", ""), "", none, 200);
+    let list = "GET /v1/campaigns?delivery=true&removed=true";
+    let (status, removed) = exchange(server.address, list, "", "");
+    assert_eq!(removed["campaigns"][0]["delivery"], Value::Null, "{removed}");
+    let operation = &document["paths"]["/v1/campaigns"]["get"];
+    problems.extend(fault(&document, operation, status, &removed));
     let of_budgets = ["/v1/accounts", "/v1/campaigns", "/v1/audit"];
     let is_of_budgets = |path: &str| of_budgets.iter().any(|of| path.starts_with(of));
     for (path, methods) in paths.iter().filter(|(path, _)| is_of_budgets(path)) {

@@ -124,8 +124,13 @@ pub(super) struct CampaignView {
     definition: Value,
     /// Only in lists that request it; null for removed campaigns, and if the ledger does not
     /// respond.
-    #[schemars(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip_serializing_if = "Option::is_none", schema_with = "delivery_or_null")]
     delivery: Option<DeliveryView>,
+}
+
+/// Optional members of the document are never null, unless they say so.
+fn delivery_or_null(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "oneOf": [generator.subschema_for::<DeliveryView>(), { "type": "null" }] })
 }
 
 /// A page of accounts, by id.
