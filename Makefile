@@ -3,7 +3,7 @@
 
 CARGO ?= cargo
 # Seconds per fuzz target in the tests; raise it to search for bugs.
-FUZZ_SECONDS ?= 5
+FUZZ_SECONDS ?= 3
 # Concurrent tests: most of them wait for a socket, a disk or another process.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # The steps of `make test`, in order.
