@@ -46,7 +46,7 @@ pub(crate) enum CampaignCommand {
     Create(CreateArgs),
     /// Change keys of it, and print the changes
     Update(UpdateArgs),
-    /// Create or change it as in a file, and print the changes
+    /// Create it, or change it to match a file, and print the changes
     Apply(ApplyArgs),
     /// Set limits; amounts are absolute
     Budget(BudgetArgs),
@@ -58,7 +58,7 @@ pub(crate) enum CampaignCommand {
     Remove(ChangeArgs),
     /// Explain why it does not spend, and how it bids
     Why(OneArgs),
-    /// Show its spend: in this hour, today by hours, and in total
+    /// Show its spend: in this hour, today by hour, and in total
     Spend(OneArgs),
     /// Show who changed which keys of campaigns, each before and after
     Audit(AuditArgs),
@@ -88,7 +88,7 @@ pub(crate) enum AccountCommand {
     Create(CreateArgs),
     /// Change keys of it, and print the changes
     Update(UpdateArgs),
-    /// Create or change it as in a file, and print the changes
+    /// Create it, or change it to match a file, and print the changes
     Apply(ApplyArgs),
     /// Set limits; amounts are absolute
     Budget(BudgetArgs),
@@ -98,7 +98,8 @@ pub(crate) enum AccountCommand {
     Resume(ChangeArgs),
     /// Explain why it does not spend as a whole, and count the campaigns that do
     Why(OneArgs),
-    /// Show its total spend: in this hour, today by hours, and in total
+    /// Show the spend of all its campaigns and seats together: in this hour, today by hour, and in
+    /// total
     Spend(OneArgs),
     /// Show who changed which keys of accounts, each before and after
     Audit(AuditArgs),
@@ -106,7 +107,7 @@ pub(crate) enum AccountCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
-    /// The id
+    /// Id of the campaign or account
     id: String,
     #[command(flatten)]
     asking: ApiArgs,
@@ -135,13 +136,13 @@ pub(crate) struct ChangeArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct LimitArgs {
-    /// Total limit; `none` removes it
+    /// Limit on total spend; `none` removes it
     #[arg(long, value_name = "AMOUNT")]
     budget: Option<String>,
-    /// Daily limit
+    /// Limit on spend per day
     #[arg(long, value_name = "AMOUNT")]
     daily: Option<String>,
-    /// Hourly limit
+    /// Limit on spend per hour
     #[arg(long, value_name = "AMOUNT")]
     hourly: Option<String>,
 }

@@ -31,7 +31,8 @@ pub(crate) struct ExplainArgs {
     config: PathBuf,
     /// Responses of the DSPs, as a JSON object by DSP id, instead of calling them: a bid response,
     /// {"status":204}, {"status":200,"body":"…"}, or an outcome such as "late"; DSPs that are not
-    /// listed respond 204. Without this option the DSPs are called, with `test` 1
+    /// listed respond 204. Without this option the DSPs are called, by a request with
+    /// `test` 1
     #[arg(long, value_name = "FILE")]
     dsp_answers: Option<PathBuf>,
     /// Our id of the auction, which orders equal bids: 32 lower-case hexadecimal digits. The

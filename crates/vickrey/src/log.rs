@@ -50,9 +50,9 @@ pub(crate) enum LogCommand {
     Cat(print::CatArgs),
     /// Show an overview: segments, records, times, gaps
     Stat(survey::StatArgs),
-    /// Check every frame of both lanes; print any damage and its position, and then exit 1
+    /// Check every frame of both lanes; if any is damaged, print what and where, and exit 1
     Verify(survey::VerifyArgs),
-    /// Replay every auction from its record; print any difference, and then exit 1
+    /// Replay every auction from its record; if any differs, print the differences and exit 1
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log replay --dir record\n  vickrey log replay --dir record 'time=2026-11-22 publisher=news'")

@@ -39,7 +39,7 @@ enum CliCommand {
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// Explain one auction: which DSPs are called or skipped and why, every bid's fate, the
-    /// arithmetic of prices, and the notices
+    /// arithmetic of prices, and who gets which notice
     Explain(explain::ExplainArgs),
     /// Run simulated DSPs for an exchange to call
     Dsp(peers::dsp::DspArgs),
@@ -52,13 +52,14 @@ enum CliCommand {
     /// Try a budget on a stream of auctions: every strategy compared with the optimum of hindsight
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
-    /// Show and change the campaigns of a running exchange, their spend, and why they do not spend
+    /// Show and change the campaigns of a running exchange; show what they spend, and why they do
+    /// not
     #[command(subcommand)]
     Campaign(campaign::CampaignCommand),
     /// Show and change the accounts that pay for campaigns and seats
     #[command(subcommand)]
     Account(campaign::AccountCommand),
-    /// List changes of accounts and campaigns of a running exchange
+    /// List changes to the accounts and campaigns of a running exchange
     Audit(campaign::AuditArgs),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),

@@ -14,10 +14,10 @@ use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Configuration file; `vickrey config default` prints one as a start
+    /// Configuration file; `vickrey config default` prints one to start from
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Number of shard threads, instead of the file's
+    /// Number of shard threads, overriding the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     shards: Option<u16>,
 }

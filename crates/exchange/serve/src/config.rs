@@ -181,13 +181,15 @@ impl ExchangeConfig {
             ),
             direct: s.section(
                 "direct",
-                "Limits on direct campaigns in one auction. [budgets] defines the campaigns.",
+                "Limits on direct campaigns in one auction. These are our own campaigns, which bid \
+                 beside DSPs: see [budgets].",
                 direct::read_limits,
             ),
             pool: s.section("pool", "Connection pool of each DSP on each shard.", read_pool),
             breaker: s.section(
                 "breaker",
-                "Circuit breaker that throttles a failing DSP to probes.",
+                "Circuit breaker that throttles a failing DSP to probes: 5 calls per second, \
+                 doubled after each good second until all calls pass.",
                 guard::read_breaker,
             ),
             timeout_counts_after: guard::TIMEOUT_COUNTS_AFTER,
@@ -251,7 +253,7 @@ fn read_inbound(s: &mut Section<'_>) -> InboundLimits {
             "write_timeout",
             "10s",
             ms(100)..=secs(600),
-            "Connections are closed if sending a response makes no progress for this long.",
+            "Time without progress in sending a response after which the connection is closed.",
         ),
         head_max: s.bytes(
             "head_max",

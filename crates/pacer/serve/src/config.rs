@@ -82,8 +82,8 @@ impl BudgetsConfig {
         let campaigns = s.text(
             "campaigns",
             Optional("campaigns.d/*.toml"),
-            "Files of accounts and campaigns, in addition to those defined through the API. \
-             Reloaded when one changes.",
+            "Files of accounts and campaigns, in addition to those defined through the API. They \
+             are reloaded when one of them changes.",
         );
         let token_key = s.secret(
             "token_key",
@@ -145,8 +145,8 @@ impl BudgetsConfig {
                 "slice_span",
                 "100ms",
                 ms(1)..=secs(60),
-                "Time for which a slice of a lease covers the spend of a shard. A slice covers at \
-                 least eight reservations.",
+                "Time for which a slice of a lease covers the spend of a shard. Where little is \
+                 spent, a slice covers eight reservations, or fewer near the end of the budget.",
             ),
             late_window: s.duration(
                 "late_window",
@@ -181,7 +181,7 @@ impl BudgetsConfig {
                 "slot",
                 "10s",
                 secs(1)..=secs(600),
-                "Length of a strategy's time slot. It adjusts its bids at the end of each slot.",
+                "Length of a time slot. Strategies adjust their bids at the end of each slot.",
             ),
         }
     }

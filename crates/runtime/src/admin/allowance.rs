@@ -29,7 +29,7 @@ impl ChangeLimits {
                 "change_interval",
                 "100ms",
                 ms(1)..=secs(3600),
-                "Interval at which one more change is allowed, up to `changes_burst`.",
+                "Time after which one more change is allowed again, up to `changes_burst`.",
             ),
         }
     }

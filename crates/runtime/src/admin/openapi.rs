@@ -141,12 +141,14 @@ pub fn openapi(apis: &[Api]) -> Value {
     })
 }
 
-const DESCRIPTION: &str = "What the admin listener answers. Where `admin.token` is configured, all \
-    but health asks for it as a bearer token; without one, nothing does, and the listener is reached \
-    from its own machine alone. Requests that change something and carry an `origin` header are \
-    refused: web pages may not steer an exchange. Errors have one shape. GET is also answered as HEAD. \
-    The schemas of definitions accept no less than the reader, which stays the judge: what it refuses \
-    is answered 422 with every problem.";
+const DESCRIPTION: &str = "What the admin listener answers. If `admin.token` is configured, every \
+                           request except health checks must carry it as a bearer token; otherwise \
+                           no token is needed, and only the local machine can reach the listener. \
+                           Requests that change something and carry an `origin` header are \
+                           refused, so that web pages cannot change an exchange. All errors have \
+                           the same form. GET routes also answer HEAD. The schemas of definitions \
+                           accept everything that the exchange accepts, and possibly more: what it \
+                           refuses is answered with 422 and all problems.";
 
 /// Closes objects: they have only the described members, and a member that may be absent is never
 /// null.

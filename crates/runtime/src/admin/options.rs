@@ -59,9 +59,9 @@ impl AdminOptions {
                     "hosts",
                     Optional(&["exchange-1.internal"]),
                     host::parse_host,
-                    "Accepted host names, in addition to IP addresses and `localhost`. Requests \
-                     for other hosts are refused, except for health checks, to prevent DNS \
-                     rebinding by web pages.",
+                    "Host names to accept, in addition to IP addresses and `localhost`. To prevent \
+                     DNS rebinding by web pages, requests for other hosts are refused, except for \
+                     health checks.",
                 )
                 .unwrap_or_default(),
             changes: ChangeLimits::read(s),

@@ -45,9 +45,9 @@ impl ShellConfig {
                 "watch",
                 "1s",
                 ms(0)..=secs(3600),
-                "Interval at which configuration files and files of secrets are checked for \
-                 changes. A change is loaded once two checks in a row agree. `0s` disables the \
-                 checks; SIGHUP still reloads.",
+                "Interval at which configuration files and secret files are checked for changes. A \
+                 change is loaded once two checks in a row agree. `0s` disables the checks; SIGHUP \
+                 still reloads.",
             );
             (ShardsOptions::read(s), drain, watch)
         });

@@ -69,9 +69,9 @@ impl AdmissionLimits {
             "wait_max",
             "20ms",
             ms(1)..=secs(10),
-            "Maximum expected wait on an overloaded shard, which is one that was never idle in the \
-             last 100ms. Requests that would wait longer are refused. On other shards, the limit \
-             is 2.5 times this value.",
+            "Maximum wait on an overloaded shard, that is, one without an idle moment in the last \
+             100ms; requests that would wait longer are refused. Other shards refuse requests when \
+             their queue would take 2.5 times as long.",
         );
         Self {
             wait_max,

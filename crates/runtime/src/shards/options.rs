@@ -67,9 +67,10 @@ impl ShardsOptions {
             "connections_per_caller_max",
             Optional(1000),
             1..=1_000_000_usize,
-            "Maximum number of open connections per IPv4 address or IPv6 /64 network, with the \
-             same rule at the limit. If absent, half of `connections_max`. Raise it behind a load \
-             balancer, which counts as one address.",
+            "Maximum number of open connections from one IPv4 address or IPv6 /64 network. At the \
+             limit, a new connection replaces the one from there that has been idle longest; if \
+             none is idle, it is closed at once. If absent, half of `connections_max`. Raise it \
+             behind a load balancer, which counts as one address.",
         );
         let about = "Limits beyond which a shard refuses requests.";
         let overload = s.section("overload", about, AdmissionLimits::read);

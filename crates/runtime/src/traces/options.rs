@@ -54,7 +54,7 @@ impl TracingOptions {
             callers: s.boolean(
                 "callers",
                 true,
-                "Whether to also trace every auction whose request has a sampled `traceparent`. \
+                "Whether to also trace every auction whose `traceparent` has the sampled flag. \
                  Such a trace continues the caller's.",
             ),
             service_name: s.text(

@@ -79,7 +79,9 @@ fn read_dsp(s: &mut Section<'_>, seed: u64) -> (usize, DspProfile) {
         late_ppm: s.ppm("late", "0%", "Share of answers that take `late_by` instead.").get(),
         late_by: s.duration("late_by", "500ms", ms(1)..=secs(60), "How long late answers take."),
         bid_bytes: s.bytes("bid_size", "1100B", 0..=BID_BYTES_MAX, "Size of one bid, padded."),
-        chunked_ppm: s.ppm("chunked", "0%", "Share of bidding answers sent in two chunks.").get(),
+        chunked_ppm: s
+            .ppm("chunked", "0%", "Share of answers with bids that are sent in two chunks.")
+            .get(),
         bids_max: s.integer("bids_max", 4, 1..=BIDS_MAX, "Most bids in one answer."),
         deal_ppm: s.ppm("deals", "50%", "Share of impressions with deals bid on by deal.").get(),
         notices: s.boolean(

@@ -32,7 +32,7 @@ pub(crate) struct ApplyArgs {
 #[derive(Debug, Args)]
 #[group(id = "patch", required = true, multiple = true, args = ["set", "file"])]
 pub(crate) struct UpdateArgs {
-    /// The definition's id
+    /// Id of the campaign or account
     id: String,
     /// File with the keys to change, in TOML or JSON; - reads stdin
     #[arg(short, long, value_name = "FILE")]

@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub(crate) struct ApiArgs {
     /// The exchange's admin listener; https if a proxy in front of it speaks TLS.
-    /// VICKREY_ADMIN_TOKEN holds its token
+    /// The environment variable VICKREY_ADMIN_TOKEN holds its token
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
     pub(super) admin: String,
     /// With https, trust the authorities in this PEM file instead of the system's

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Show changes since a time (2026-11-01T00:00:00Z), a day in UTC, or a duration ago (2h, 7d)
+    /// Show changes since a time (2026-11-01T00:00:00Z), a day in UTC, or some time ago (2h, 7d)
     #[arg(long, value_name = "WHEN", value_parser = since)]
     since: Option<Timestamp>,
     /// Show at most this many, newest last

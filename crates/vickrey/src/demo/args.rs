@@ -25,8 +25,8 @@ pub(crate) struct DemoArgs {
     /// Seed of the traffic and of the DSPs' choices
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Keep the record of all auctions in this new directory, for `vickrey log` [default: removed
-    /// at the end]
+    /// Keep the record of all auctions in this new directory, for `vickrey log`; without it the
+    /// record is removed at the end
     #[arg(long, value_name = "DIR")]
     pub(super) record: Option<PathBuf>,
     /// Print only the final result, as JSON

@@ -48,7 +48,7 @@ pub(crate) struct ExportArgs {
     /// Print a summary of the export as JSON (its rows are in the files)
     #[arg(long)]
     json: bool,
-    /// The output folder; continues an earlier export with the same format and filter
+    /// The output folder; an earlier export in it continues, if its format and filter are the same
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]

@@ -78,13 +78,13 @@ pub(crate) struct DspArgs {
     /// Latency as MIN,MEDIAN,P99 in milliseconds; `0,0,0` answers at once
     #[arg(long, default_value = "0,0,0", value_parser = parse_latency)]
     latency_ms: LatencySpread,
-    /// Share of answers delayed to 500 ms, in parts per million
+    /// Share of answers that take 500 ms instead of a latency, in parts per million
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     late_ppm: u32,
-    /// Share of bidding answers sent chunked, in parts per million
+    /// Share of answers with bids that are sent chunked, in parts per million
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     chunked_ppm: u32,
-    /// Seed of every choice
+    /// Seed of every choice; equal seeds make equal choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON: behaviours, keys, or the final counts

@@ -89,7 +89,7 @@ struct LoadReportArgs {
     /// Fail unless p99.9 of the time past --tmax is at most this
     #[arg(long, value_parser = parse_duration, requires = "tmax")]
     overshoot_max: Option<Duration>,
-    /// Fail if more requests than this share fail, in parts per million
+    /// Fail if more than this share of requests fails, in parts per million
     #[arg(long, value_name = "PPM")]
     errors_max: Option<u32>,
     /// Fail unless this many auctions per second are answered
@@ -115,7 +115,7 @@ pub(crate) struct ExchangeArgs {
     /// Seed of the generated requests
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Call the beacons in answers that begin with this URL, at the address of --url
+    /// Call the beacons in answers, which are the URLs with this prefix, at the address of --url
     #[arg(long, value_name = "URL")]
     call_beacons: Option<String>,
     /// Share of answers with bids whose beacons are called, in parts per million

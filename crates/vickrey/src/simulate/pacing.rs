@@ -77,14 +77,14 @@ pub(crate) struct PacingArgs {
     /// budget are spent when half of the traffic has passed
     #[arg(long, value_name = "X", default_value = "0", value_parser = ahead)]
     ahead: f64,
-    /// Length of a slot, at whose end strategies decide anew, such as 30s [default: a 1440th of the
+    /// Length of a slot; strategies decide anew at the end of each, such as 30s [default: a 1440th of the
     /// flight, from 1s to 1m]
     #[arg(long, value_name = "TIME", value_parser = slot)]
     slot: Option<Duration>,
     /// Delay from an auction to its win notice, such as 30s
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     notice_delay: Duration,
-    /// Plot spend and target into an SVG file
+    /// Plot spend and target to an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Plot them in the terminal

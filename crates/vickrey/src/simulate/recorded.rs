@@ -47,8 +47,8 @@ struct BuyerArgs {
 /// The selection of a log's auctions.
 #[derive(Debug, Args)]
 pub(super) struct RecordedArgs {
-    /// The directory of an exchange's log, with `durable` and `firehose`: the stream has the
-    /// impressions on which a campaign or a seat bid
+    /// The directory of an exchange's log, with `durable` and `firehose`: the stream consists
+    /// of the impressions on which a campaign or a seat bid
     #[arg(long, value_name = "DIR", requires = "buyer")]
     pub(super) log: Option<PathBuf>,
     #[command(flatten)]

@@ -378,7 +378,8 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         Ok(Seat { dsp: self.ask.dsp, seat })
     }
 
-    /// `first` is the position of the response's first bid, for duplicates.
+    /// The bid's entry for clearing, or the fate of the first check that it fails. Notes in `judged`
+    /// what is known by then. `first` is the position of the response's first bid, for duplicates.
     fn check_bid(
         &self,
         judged: &mut JudgedBid<'a>,

@@ -175,6 +175,8 @@ impl<'t> AuctionReservations<'t> {
         }
     }
 
+    /// Clears the judged entries anew: releases all reservations, then reserves each winner's price
+    /// through [`Self::authorise`].
     pub fn clear(&mut self, judgement: &Judgement<'_>) -> Clearing {
         self.release_unless(|_| false);
         self.refusals.restart();

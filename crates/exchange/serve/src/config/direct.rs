@@ -80,8 +80,8 @@ pub(super) fn read_limits(s: &mut Section<'_>) -> BiddingLimits {
             "bids_max",
             2,
             1..=ACCOUNTS_MAX,
-            "Maximum number of bids per impression, each from a different account. The highest are \
-             used.",
+            "Maximum number of bids per impression, each from a different account. Bids of the \
+             highest priority class are used first, then those worth the most.",
         ),
     }
 }

@@ -25,8 +25,9 @@ pub(super) fn read_breaker(s: &mut Section<'_>) -> BreakerLimits {
         error_share_max: s.ppm(
             "error_share_max",
             "15%",
-            "Share of errors and timeouts among a DSP's results of the last 10s above which it is \
-             throttled to probes. Applies only if there are at least 50 results.",
+            "Maximum share of errors and timeouts among a DSP's results in the last 10s. Above it, \
+             the DSP is throttled to probes, if there are at least 50 results. A timeout counts \
+             only if the DSP had at least 20ms.",
         ),
         ..BREAKER
     }

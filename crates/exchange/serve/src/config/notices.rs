@@ -68,8 +68,9 @@ impl NoticesConfig {
             "url",
             Required("https://exchange.example/n/"),
             base,
-            "URL at which browsers and callers reach `/n/`, the prefix of beacon URLs. Without \
-             HTTPS, ads on secure impressions get no beacon and are billed when they are sold.",
+            "URL at which browsers and callers reach `/n/` of this exchange. Beacon URLs begin \
+             with it. Without HTTPS, ads on secure impressions get no beacon and are billed when \
+             they are sold.",
         );
         let key = s.secret(
             "key",
@@ -108,7 +109,8 @@ impl NoticesConfig {
                 "markup_timeout",
                 "100ms",
                 ms(1)..=secs(10),
-                "Timeout for an ad served on the win notice. The auction may leave less time.",
+                "Timeout for fetching an ad that is served on the win notice. The auction may \
+                 leave less time.",
             ),
             markup_bytes_max: s.bytes(
                 "markup_bytes_max",
@@ -131,7 +133,8 @@ impl NoticesConfig {
                 "node_connections_max",
                 64,
                 1..=1024_usize,
-                "Maximum number of connections per shard to another node, for its beacons.",
+                "Maximum number of connections from one shard to another node, for forwarding its \
+                 beacons.",
             ),
         }
     }
@@ -158,15 +161,15 @@ pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
 
 fn read_nodes(s: &mut Section<'_>) -> HashMap<u32, BeaconBase> {
     let seen = RefCell::new(HashSet::new());
-    let about = "A node that shares `key`. Its beacons are forwarded to it; those of unlisted \
-         nodes are refused.";
+    let about = "Another node that shares `key`. Its beacons are forwarded to it; beacons of \
+                 unlisted nodes are refused.";
     let nodes = s.tables("node", about, |s| {
-        let id = s.integer("id", Required(1), ..=u32::MAX, "`record.node` of the node.");
+        let id = s.integer("id", Required(1), ..=u32::MAX, "The other node's `record.node`.");
         if !seen.borrow_mut().insert(id) {
             s.problem("id", id, "is used twice; choose another id");
         }
-        let about = "URL at which this node reaches `/n/` of the other one directly, not through a \
-             load balancer.";
+        let about = "URL at which this node reaches `/n/` of the other node directly, not through \
+                     a load balancer.";
         let base = s.parsed("url", Required("http://10.0.0.2:8080/n/"), base, about);
         (id, base)
     });
@@ -200,7 +203,8 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
             "timeout",
             "4s",
             ms(10)..=secs(9),
-            "Timeout for connecting to a DSP's notice host, and again for its response.",
+            "Timeout for a call to a DSP's notice host, from connecting to the end of its \
+             response.",
         ),
         connections_max: s.integer(
             "connections_max",

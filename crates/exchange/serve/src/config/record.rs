@@ -103,8 +103,8 @@ impl RecordConfig {
             "Number of this node in the cluster. Together with epoch and sequence number, it \
              identifies a record.",
         );
-        let about = "Auctions. Those that the disk cannot keep up with are dropped, and the gap is \
-             recorded.";
+        let about = "Records of auctions. Records that the disk cannot keep up with are left out, \
+                     and the gap is recorded.";
         let firehose = s.section("firehose", about, |s| read_lane(s, &FIREHOSE));
         let about = "Records that must not be lost: configurations and billing notices.";
         let durable = s.section("durable", about, |s| {
@@ -197,7 +197,8 @@ fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
             "geo_decimals",
             2,
             0..=6_u8,
-            "Number of decimals in latitude and longitude if `geo` is \"cut\"; 2 is about 1 km.",
+            "Number of decimals kept in latitude and longitude if `geo` is \"cut\"; 2 is about 1 \
+             km.",
         );
         let geo = [
             ("cut", GeoMask::Cut { decimals }),
@@ -205,8 +206,8 @@ fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
             ("keep", GeoMask::Keep),
         ];
         let about =
-            "Whether to cut latitude and longitude to `geo_decimals`, remove them or keep them. \
-             Unless they are kept, `zip` and `accuracy` are removed.";
+            "What to do with latitude and longitude: cut them to `geo_decimals`, remove them or \
+             keep them. Unless they are kept, `zip` and `accuracy` are removed.";
         let geo = s.one_of("geo", "cut", &geo, about);
         BodiesConfig { sample, answers, masks: Masks { user_ids, ip, geo, profile: false } }
     })

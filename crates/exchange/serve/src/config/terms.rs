@@ -70,7 +70,7 @@ pub(super) fn read_market(s: &mut Section<'_>, rates: &Rates) -> Market {
         tie_key: TieKey::new(rand::random()),
         supply_chain: s.table(
             "supply_chain",
-            "Our node in `source.schain`, appended with the publisher's id as its `sid`.",
+            "Our node, which is appended to `source.schain`. Its `sid` is the publisher's id.",
             read_supply_chain,
         ),
     }
@@ -169,7 +169,7 @@ fn read_caller(s: &mut Section<'_>) -> CallerTerms {
         Optional(1000),
         1..=10_000_000_u32,
         "Maximum number of requests per second, over all shards. Further requests are rejected \
-         with 429.",
+         with 429. If absent, no limit.",
     );
     CallerTerms { key, rate: qps.and_then(NonZeroU32::new).map(CallRate::per_second) }
 }
@@ -206,8 +206,8 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
             "dsps",
             &[],
             |name| Ok(name.to_owned()),
-            "Ids of the DSPs that see the deal; `direct` stands for direct campaigns. If empty, \
-             all DSPs with a seat for it.",
+            "Ids of the DSPs that see the deal, and `direct` for direct campaigns. If empty, all \
+             DSPs with a seat for it.",
         );
         let mut positions = Vec::new();
         for name in &named {
@@ -215,6 +215,7 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
                 Some(position) => positions.push(position),
                 // Direct campaigns follow the last DSP.
                 None if name == DIRECT_DSP => positions.push(dsps.len()),
+                None if name == "house" => s.problem("dsps", name, "is now `direct`, rename it"),
                 None => s.problem("dsps", name, format!("`{name}` is no configured DSP's id")),
             }
         }

@@ -155,7 +155,7 @@ impl SharedStatus {
             .value(&[], status.strays)?;
             page.counters(
                 "ledger_unattributed_spend",
-                "Cost of such settlements, in any currency.",
+                "Cost of settlements of leases that the ledger does not know, in any currency.",
             )?
             .nanos(&[], status.stray_nanos)?;
             page.counters("ledger_paces", "Pacing slots that have ended.")?

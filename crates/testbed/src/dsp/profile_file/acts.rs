@@ -46,7 +46,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "trickle",
         knobs: &["bytes", "every", "from"],
-        line: "sends a bid `bytes` at a time, one piece `every` interval, from head or body on",
+        line: "sends a bid `bytes` at a time, with `every` between pieces, from head or body on",
         build: |knobs| DspAct::Trickle {
             bytes: knobs.bytes.unwrap_or(1),
             every: knobs.every.unwrap_or(Duration::from_millis(10)),
@@ -74,7 +74,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "malformed",
         knobs: &["variant"],
-        line: "answers 200 with a body that is not a response, in one of eight ways or in each by turns",
+        line: "answers 200 with a body that is not a response, in one of eight ways or in each in turn",
         build: |knobs| DspAct::Content(BidFault::Malformed { how: knobs.variant.flatten() }),
     },
     ActDoc {
@@ -91,7 +91,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "deep",
         knobs: &["levels"],
-        line: "answers with JSON nested this deep (10000)",
+        line: "answers with JSON nested `levels` (10000) deep",
         build: |knobs| DspAct::Content(BidFault::Deep { levels: knobs.levels.unwrap_or(10_000) }),
     },
     ActDoc {
@@ -143,13 +143,13 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "bad_gzip",
         knobs: &[],
-        line: "bids in a gzip that is cut off, altered or not gzip",
+        line: "bids in a gzip body that is cut off, altered, or no gzip at all",
         build: |_| DspAct::BadGzip,
     },
     ActDoc {
         name: "chunked",
         knobs: &["bytes"],
-        line: "bids in chunks of `bytes` (1)",
+        line: "bids in chunks of `bytes` (1) bytes",
         build: |knobs| DspAct::Chunked { bytes: knobs.bytes.unwrap_or(1) },
     },
     ActDoc {
@@ -164,7 +164,7 @@ pub static ACTS: [ActDoc; 22] = [
     ActDoc {
         name: "interim",
         knobs: &["status", "times"],
-        line: "sends interim answers (103) `times` before its own, or without end",
+        line: "sends an interim answer (103) `times` times before its own, or without end",
         build: |knobs| DspAct::Interim { code: knobs.status.unwrap_or(103), count: knobs.times },
     },
     ActDoc {

@@ -39,8 +39,9 @@ pub(super) fn read(s: &mut Section<'_>) -> Targeting {
             "user_id",
             "any",
             &[("any", UserIdNeed::Any), ("required", UserIdNeed::Required)],
-            "Whether the DSP is called without a user id (any) or only with one (required): its \
-             own id of the user, `user.id`, `user.eids` or `device.ifa`.",
+            "Whether to call the DSP for all users (any) or only for users with an id (required): \
+             the DSP's own user id, `user.id`, `user.eids` or `device.ifa`. Ids that privacy \
+             signals withhold do not count.",
         ),
         sample: s.ppm(
             "sample",

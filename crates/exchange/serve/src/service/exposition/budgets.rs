@@ -39,8 +39,8 @@ pub(super) fn expose(
     let help = "Sales without a beacon of ours that could not be booked and count in no budget.";
     let mut unbooked = page.counters("exchange_sales_unbooked", help)?;
     unbooked.sum(&[], all().map(|budget| &budget.unbooked))?;
-    let help =
-        "Reservations and campaigns that a shard refused because its table of them was full.";
+    let help = "Reservations that a shard refused because it was full, and messages of the ledger \
+                about campaigns that it rejected, usually for the same reason.";
     let mut problems = page.counters("exchange_shard_budget_full", help)?;
     for (at, (label, _)) in RESERVATION_PROBLEMS.into_iter().enumerate() {
         problems.sum(&[("of", label)], all().map(|budget| &budget.problems[at]))?;

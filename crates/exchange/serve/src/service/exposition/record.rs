@@ -41,7 +41,8 @@ pub(super) fn expose(lanes: &RecordLanes, page: &mut MetricsPage<'_>) -> fmt::Re
         auctions.value(&[("kept", why)], count)?;
     }
     let lanes = [&lanes.durable, &lanes.firehose];
-    let help = "State of a lane: 0 written, 1 disk full, 2 disk failing, 3 closed.";
+    let help = "State of a lane: 0 written, 1 full because records arrive faster than the disk writes, 2 \
+                disk failing, 3 closed.";
     let mut states = page.gauges("record_state", help)?;
     for lane in lanes {
         let state = match lane.state() {

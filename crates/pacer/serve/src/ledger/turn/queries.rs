@@ -77,7 +77,8 @@ impl LedgerLoop {
         why
     }
 
-    /// Passes some waiting definitions to the rules, whose replies are sent after the step.
+    /// Passes some waiting definitions to the rules and the pacer; [`Self::finish_defining`] replies
+    /// after the step.
     pub(super) fn define_some(&mut self, now: LedgerTime) {
         let Some(defining) = self.pending_definitions.front_mut() else { return };
         let mut taken = 0;
