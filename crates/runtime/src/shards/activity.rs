@@ -201,7 +201,7 @@ macro_rules! delegate_writes {
 pub(crate) use delegate_writes;
 
 /// A socket that reports its bytes to an [`Activity`], and that lingers: after its shutdown it
-/// discards what arrives until the client closes, for at most [`LINGER`]. Closing both directions at
+/// discards what arrives until the client closes, for at most two seconds. Closing both directions at
 /// once resets the connection, and a client that is still sending loses the response (RFC 9112,
 /// section 9.6).
 #[derive(Debug)]
