@@ -186,12 +186,7 @@ impl ExchangeConfig {
                 direct::read_limits,
             ),
             pool: s.section("pool", "Connection pool of each DSP on each shard.", read_pool),
-            breaker: s.section(
-                "breaker",
-                "Circuit breaker that throttles a failing DSP to probes: 5 calls per second, \
-                 doubled after each good second until all calls pass.",
-                guard::read_breaker,
-            ),
+            breaker: s.section("breaker", guard::ABOUT_BREAKER, guard::read_breaker),
             timeout_counts_after: guard::TIMEOUT_COUNTS_AFTER,
             notices: s.table(
                 "notices",

@@ -20,6 +20,10 @@ const BREAKER: BreakerLimits = BreakerLimits {
 /// Twice the default of `exchange.dsp_time_min`: a timeout with less time is not the DSP's fault.
 pub(super) const TIMEOUT_COUNTS_AFTER: Duration = ms(20);
 
+pub(super) const ABOUT_BREAKER: &str = "Circuit breaker that throttles a failing DSP to probes: 5 \
+                                        calls per second, doubled after each good second until all \
+                                        calls pass.";
+
 pub(super) fn read_breaker(s: &mut Section<'_>) -> BreakerLimits {
     BreakerLimits {
         error_share_max: s.ppm(

@@ -14,6 +14,12 @@ use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use super::tls::read_authorities;
 use crate::fanout::Authorities;
 
+const ABOUT_URL: &str = "URL at which browsers and callers reach `/n/` of this exchange. Beacon URLs \
+                         begin with it. Without HTTPS, ads on secure impressions get no beacon and \
+                         are billed when they are sold.";
+const ABOUT_MARKUP_TIMEOUT: &str = "Timeout for fetching an ad that is served on the win notice. \
+                                    The auction may leave less time.";
+
 #[derive(Clone, Debug)]
 pub struct NoticesConfig {
     /// URL prefix of tokens.
@@ -64,14 +70,7 @@ pub(super) fn modes() -> [(&'static str, NoticeMode); 3] {
 
 impl NoticesConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let own_base = s.parsed(
-            "url",
-            Required("https://exchange.example/n/"),
-            base,
-            "URL at which browsers and callers reach `/n/` of this exchange. Beacon URLs begin \
-             with it. Without HTTPS, ads on secure impressions get no beacon and are billed when \
-             they are sold.",
-        );
+        let own_base = s.parsed("url", Required("https://exchange.example/n/"), base, ABOUT_URL);
         let key = s.secret(
             "key",
             Optional("env:VICKREY_NOTICE_KEY"),
@@ -109,8 +108,7 @@ impl NoticesConfig {
                 "markup_timeout",
                 "100ms",
                 ms(1)..=secs(10),
-                "Timeout for fetching an ad that is served on the win notice. The auction may \
-                 leave less time.",
+                ABOUT_MARKUP_TIMEOUT,
             ),
             markup_bytes_max: s.bytes(
                 "markup_bytes_max",
