@@ -96,8 +96,8 @@ pub trait Service: RunningService + Sized {
     /// Why the process must not start.
     fn start(config: Self::Config, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError>;
 
-    /// Applies changes of the configuration, except for [`Self::FIXED_TABLES`]. `config` is None if
-    /// the file no longer has its section.
+    /// Applies changes of the configuration, except for [`Self::FIXED_TABLES`]. None means that the
+    /// file no longer has its section.
     ///
     /// # Errors
     /// Why nothing changed.

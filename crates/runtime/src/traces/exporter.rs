@@ -1,6 +1,6 @@
-//! Sends finished traces in batches. A batch that the collector refuses for now is retried a few
-//! times; meanwhile finished traces queue, and are dropped if the queue is full (OTLP 1.x, section
-//! "Failures").
+//! Sends finished traces in batches. A batch that the collector refuses temporarily is retried a
+//! few times; meanwhile finished traces queue, and are dropped if the queue is full (OTLP 1.x,
+//! section "Failures").
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -230,7 +230,7 @@ impl<'r> AuctionRun<'r> {
         Ok(prepared)
     }
 
-    /// Records an auction without calls. `prepared` is None if its preparation failed.
+    /// Records an auction without calls. A `prepared` of None means that its preparation failed.
     fn refuse(
         &self,
         prepared: Option<&PreparedAuction<'_>>,

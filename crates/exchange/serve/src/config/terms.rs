@@ -111,7 +111,7 @@ pub(super) struct NamedPublishers {
     pub(super) floors: Vec<FloorRule>,
 }
 
-/// `usual` and `usual_fee` are the exchange's; `usual` is None without `[exchange.notices]`.
+/// `usual` and `usual_fee` are the exchange's own. None means that notices are not configured.
 /// If `is_local`, only this machine can send requests.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,

@@ -76,7 +76,7 @@ pub trait Presence {
 
     /// The default or the example.
     fn written(self) -> WrittenValue;
-    /// The getter's result; `found` is None for an absent or bad value, and `fallback` reads
+    /// The getter's result. None means that the value is absent or bad; `fallback` then reads
     /// [`written`](Self::written).
     fn out<T>(found: Option<T>, fallback: impl FnOnce() -> T) -> Self::Out<T>;
 }

@@ -10,8 +10,8 @@ use crate::notices::token::TokenId;
 
 #[derive(Debug)]
 pub(crate) enum BeaconState {
-    /// Its record is pending and `calls` wait for it, in order. None wait while the log fails,
-    /// though the record may still become durable. Without a notice, `job` is None.
+    /// Its record is pending, and `calls` wait for it, in order. While the log fails no call waits,
+    /// but the record may still become durable. A `job` of None means that no notice is sent.
     Accepting { job: Option<u64>, calls: Vec<u64> },
     /// Its record is durable; this notice is owed.
     Owed { job: u64 },
