@@ -137,6 +137,11 @@ impl Multiplier {
     /// A million viewers of one display.
     pub const MAX: Self = Self(1_000_000_000_000);
 
+    /// None for zero, or above [`Multiplier::MAX`].
+    pub const fn new(millionths: u64) -> Option<Self> {
+        if millionths == 0 || millionths > Self::MAX.0 { None } else { Some(Self(millionths)) }
+    }
+
     /// Parses a JSON number above zero, rounded down to millionths.
     pub fn parse(text: &str) -> Result<Self, DecimalError> {
         let (millionths, _) = Decimal::parse(text)?.scaled(6).ok_or(DecimalError::TooLarge)?;

@@ -40,7 +40,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Only for tests: no binary contains it.
     ("faults", &["units"]),
     ("pacer-core", &["faults", "units"]),
-    ("pacer-serve", &["eventlog", "pacer-core", "runtime", "units"]),
+    ("pacer-serve", &["eventlog", "pacer-core", "pacer-wire", "runtime", "units"]),
+    ("pacer-wire", &["units"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
     ("testbed", &["runtime", "units"]),
@@ -68,12 +69,13 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The cores besides those whose names end in `-core`.
-const CORES: [&str; 3] = ["events", "openrtb", "units"];
+const CORES: [&str; 4] = ["events", "openrtb", "pacer-wire", "units"];
 
 /// External packages that a core may use: pure code without I/O, clock, thread or randomness.
 const CORE_DEPENDENCIES: &[&str] = &[
     "base64",
     "chacha20poly1305",
+    "crc32c",
     // Tables of Unicode, compiled in.
     "idna",
     "libm",
@@ -86,6 +88,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
     // Names of variants, derived at compile time.
     "strum",
     "thiserror",
+    // Casts between bytes and layouts, checked at compile time.
+    "zerocopy",
 ];
 
 /// Texts that a core must not contain: time, randomness and I/O are arguments.
