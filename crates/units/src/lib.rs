@@ -17,7 +17,7 @@ mod tick;
 pub use amount::{Amount, grouped};
 pub use currency::Currency;
 pub use decimal::{Decimal, DecimalError};
-pub use money::{Cpm, Multiplier, Nanos, Ppm, Price, Rounding};
+pub use money::{Cpm, Multiplier, Nanos, Offer, Ppm, Price, Rounding};
 pub use ratio::Ratio;
 pub use split_mix::SplitMix64;
 pub use tick::Tick;

@@ -50,6 +50,9 @@ impl Cpm {
     /// many nanos as the price has micros. None if the cost does not fit (OpenRTB 2.6 section 7.9.4
     /// gives a worked example).
     pub fn cost(self, multiplier: Multiplier) -> Option<Nanos> {
+        if multiplier == Multiplier::ONE {
+            return Some(Nanos(self.0));
+        }
         let nanos = u128::from(self.0) * u128::from(multiplier.0) / u128::from(Multiplier::ONE.0);
         u64::try_from(nanos).ok().map(Nanos)
     }
@@ -124,6 +127,18 @@ impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_decimal(f, self.0, 9)
     }
+}
+
+/// What a campaign offers for a request. The unit is part of the type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// The impression's value to the campaign: the pacer chooses the price, at most the value times
+    /// the campaign's multiplier.
+    Value(Cpm),
+    /// The price: the campaign's strategy only chooses requests.
+    Price(Cpm),
+    /// The total cost: the campaign's strategy has no say.
+    Cost(Nanos),
 }
 
 /// Number of impressions per display (`imp.qty.multiplier`), in millionths.

@@ -26,10 +26,12 @@
 //! refuses what does not fit.
 
 mod accounts;
+mod authorise;
 mod book;
 mod lane;
 mod options;
 mod outcome;
+mod paced;
 #[cfg(test)]
 mod tests;
 pub mod token;
@@ -44,11 +46,13 @@ use crate::messages::{
 };
 use token::{ReservationToken, TokenOrigin, TtlClass};
 
+pub use self::authorise::{Authorisation, Candidate, SpendRequest};
 pub use self::book::PeriodHolding;
 pub use self::options::{BUCKETS_MAX, ShardOptions, ShardOptionsError, TTLS_MAX};
 pub use self::outcome::{
     Denial, GrantRejected, SettledWin, ShardCounts, Shortage, TokenClaim, TokenRejection,
 };
+pub use self::paced::PacedShard;
 
 /// The current time. Neither part goes back: a shard uses the latest value that it received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The fixed parts and entries of frames, as they lie in memory and on the wire.
 
-use units::{Cpm, Multiplier, Nanos};
+use units::{Cpm, Multiplier, Nanos, Offer};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -189,18 +189,6 @@ const _: () = {
     assert!(size_of::<SettlementEntry>() == 64 && size_of::<SettledEntry>() == 4);
     assert!(size_of::<CatalogueEntry>() == 12 && size_of::<CatalogueFields>() == 16);
 };
-
-/// What a candidate offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// The impression's value to the campaign: the pacer chooses the price, at most the value times
-    /// the campaign's multiplier.
-    Value(Cpm),
-    /// The price: the campaign's strategy only chooses requests.
-    Price(Cpm),
-    /// The total cost: the campaign's strategy has no say.
-    Cost(Nanos),
-}
 
 impl BidRequestEntry {
     /// A request for one impression, with the server's lifetime of a reservation.

@@ -30,9 +30,10 @@ pub use encode::{
 pub use frame::{FrameError, FrameHead, FrameKind, HEAD_BYTES, MAGIC, RawFrame, VERSION};
 pub use greeting::{Hello, Welcome, write_hello, write_welcome};
 pub use layout::{
-    BidRequestEntry, CandidateEntry, DecisionEntry, HeartbeatFields, IMPRESSION, Offer,
-    SettlementEntry, WelcomeFields,
+    BidRequestEntry, CandidateEntry, DecisionEntry, HeartbeatFields, IMPRESSION, SettlementEntry,
+    WelcomeFields,
 };
+pub use units::Offer;
 
 /// Length of a reservation's token.
 pub const TOKEN_BYTES: usize = 48;

@@ -16,13 +16,13 @@ use exchange_core::campaigns::{
 };
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::funnel::{FunnelStep, Shortfall};
-use pacer_core::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard};
+use pacer_core::messages::{CampaignIndex, FromShard, ToShard};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::token::{ReservationToken, TokenKey, TokenText, TtlClass};
 use pacer_core::shard::{
-    Denial, ShardCounts, ShardLedger, ShardOptions, ShardOptionsError, ShardTime,
+    Denial, PacedShard, ShardCounts, ShardLedger, ShardOptions, ShardOptionsError, ShardTime,
 };
-use pacer_core::strategy::{BidPace, DrawKey, decide};
+use pacer_core::strategy::DrawKey;
 use runtime::process::unix_ms;
 use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
@@ -85,17 +85,13 @@ type IsDurable = Box<dyn Fn() -> bool + Send>;
 
 #[derive(Debug)]
 struct LedgerEnd {
-    shard: ShardLedger,
+    shard: PacedShard,
     from_ledger: rtrb::Consumer<ToShard>,
     to_ledger: rtrb::Producer<FromShard>,
     states: CampaignStates,
     counting: FunnelCounting,
-    /// Campaigns that matched a request since the last turn.
-    matched_campaigns: Vec<CampaignIndex>,
     auctions: u64,
     counts: ShardCounts,
-    /// Receipts for the grants taken; Some once the shard takes no more.
-    receipts: Option<Vec<Receipt>>,
     /// Whether a grant found no room; lasts until the next start, and is logged once.
     is_capacity_reported: bool,
 }
@@ -112,9 +108,6 @@ struct CampaignStates(Vec<CampaignState>);
 
 #[derive(Clone, Copy, Debug)]
 struct CampaignState {
-    pace: BidPace,
-    seen: RequestCounts,
-    is_listed: bool,
     /// Whether it ever matched an impression; seats of DSPs never do.
     is_direct: bool,
     /// Hint: last position of its row.
@@ -136,17 +129,15 @@ impl ShardBudget {
         handovers: HandoverSlot,
     ) -> Result<Self, ShardOptionsError> {
         let ShardLedgerPort { from_ledger, to_ledger, options } = ledger_port;
-        let shard = ShardLedger::new(&options)?;
+        let shard = PacedShard::new(ShardLedger::new(&options)?);
         let ledger = LedgerEnd {
             shard,
             from_ledger,
             to_ledger,
             states: CampaignStates::default(),
             counting: FunnelCounting::new(handovers),
-            matched_campaigns: Vec::new(),
             auctions: 0,
             counts: ShardCounts::default(),
-            receipts: None,
             is_capacity_reported: false,
         };
         let was_durable = Cell::new(true);
@@ -209,7 +200,8 @@ impl ShardBudget {
             return Err(SpendRefusal::LedgerUnavailable);
         }
         let ttl = self.ttl_class(billable_s);
-        let reserved = self.ledger_end.borrow_mut().shard.reserve(slot, amount, ttl, self.now());
+        let reserved =
+            self.ledger_end.borrow_mut().shard.ledger.reserve(slot, amount, ttl, self.now());
         reserved.map_err(Denial::refusal)
     }
 
@@ -232,7 +224,9 @@ impl ShardBudget {
     pub fn release(&self, reservation: &Reservation) {
         let Some(token) = self.peers.open(reservation) else { return };
         // Releases that no shard owns count here.
-        if token.origin() == self.ledger_end.borrow().shard.origin() || !self.peers.release(token) {
+        if token.origin() == self.ledger_end.borrow().shard.ledger.origin()
+            || !self.peers.release(token)
+        {
             self.execute(ReservationCommand::Release(token));
         }
     }
@@ -243,13 +237,13 @@ impl ShardBudget {
         match command {
             ReservationCommand::Settle(token) => {
                 // The core counts a rejected claim; the ledger learns of it from the log.
-                if let Ok(claim) = ledger.shard.claim(&token, now) {
-                    ledger.shard.settle(claim, token.amount());
+                if let Ok(claim) = ledger.shard.ledger.claim(&token, now) {
+                    ledger.shard.ledger.settle(claim, token.amount());
                     ledger.bill(token.slot(), token.amount());
                 }
             }
             ReservationCommand::Release(token) => {
-                let _rejected = ledger.shard.release(&token, now);
+                let _rejected = ledger.shard.ledger.release(&token, now);
             }
         }
     }
@@ -259,12 +253,9 @@ impl ShardBudget {
         let now = self.now();
         self.was_durable.set((self.is_durable)());
         let ledger = &mut *self.ledger_end.borrow_mut();
-        while ledger.receipts.is_none() {
-            let Ok(message) = ledger.from_ledger.pop() else { break };
-            ledger.take(message);
-        }
-        ledger.shard.advance(now.tick);
-        ledger.send_reports();
+        let LedgerEnd { shard, from_ledger, to_ledger, .. } = &mut *ledger;
+        let room = to_ledger.slots();
+        shard.turn(now.tick, received(from_ledger), room, |message| send(to_ledger, message));
         ledger.counting.turn(now.tick, &metrics.budget);
         let counts = *ledger.shard.counts();
         let strand = counts.untaken > ledger.counts.untaken;
@@ -294,18 +285,12 @@ impl ShardBudget {
     /// Sends the final reports and receipts that fit the ring; returns whether all were sent.
     fn close_some(&self) -> bool {
         let now = self.now().tick;
-        let ledger = &mut *self.ledger_end.borrow_mut();
-        if ledger.receipts.is_none() {
-            // Later messages are not taken.
-            while let Ok(message) = ledger.from_ledger.pop() {
-                ledger.take(message);
-            }
-            ledger.receipts = Some(ledger.shard.close(now));
-        }
-        // Receipts follow all reports.
-        let is_sent = ledger.send_reports() && ledger.send_receipts();
+        let LedgerEnd { shard, from_ledger, to_ledger, .. } = &mut *self.ledger_end.borrow_mut();
+        let room = to_ledger.slots();
+        let is_sent =
+            shard.close(now, received(from_ledger), room, |message| send(to_ledger, message));
         // A stopped ledger receives nothing.
-        is_sent || ledger.to_ledger.is_abandoned()
+        is_sent || to_ledger.is_abandoned()
     }
 
     fn now(&self) -> ShardTime {
@@ -325,14 +310,8 @@ impl CampaignStates {
     fn of(&mut self, slot: CampaignIndex) -> &mut CampaignState {
         let index = usize::try_from(slot.0).expect("an index has 32 bits");
         if self.0.len() <= index {
-            let state = CampaignState {
-                pace: BidPace::FULL,
-                seen: RequestCounts::default(),
-                is_listed: false,
-                is_direct: false,
-                row_hint: 0,
-                bidding: (0, Nanos::new(0)),
-            };
+            let state =
+                CampaignState { is_direct: false, row_hint: 0, bidding: (0, Nanos::new(0)) };
             self.0.resize(index + 1, state);
         }
         &mut self.0[index]
@@ -340,15 +319,6 @@ impl CampaignStates {
 }
 
 impl LedgerEnd {
-    fn take(&mut self, message: ToShard) {
-        match message {
-            // The core counts a refused grant, whose money stays unused.
-            ToShard::Grant(grant) => drop(self.shard.take(&grant)),
-            ToShard::Gate(gate) => drop(self.shard.take_gate(&gate)),
-            ToShard::Pace(slot, pace) => self.states.of(slot).pace = pace,
-        }
-    }
-
     fn count(&mut self, slot: CampaignIndex, step: FunnelStep) {
         self.counting.buffer.count(slot, &mut self.states.of(slot).row_hint, step);
     }
@@ -374,39 +344,14 @@ impl LedgerEnd {
         self.count(slot, FunnelStep::Matched);
         step.into_iter().for_each(|step| self.count(slot, step));
     }
+}
 
-    /// Sends as much as fits the ring; returns whether all was sent.
-    fn send_reports(&mut self) -> bool {
-        while self.to_ledger.slots() > 0 {
-            let report = self.shard.report().next().map(FromShard::Report);
-            let message = report.or_else(|| self.shard.want().next().map(FromShard::Refill));
-            let Some(message) = message.or_else(|| self.request_counts()) else { return true };
-            self.to_ledger.push(message).expect("there is room");
-        }
-        false
-    }
+fn received(from_ledger: &mut rtrb::Consumer<ToShard>) -> impl Iterator<Item = ToShard> {
+    std::iter::from_fn(|| from_ledger.pop().ok())
+}
 
-    /// Sends the receipts; returns whether all were sent.
-    fn send_receipts(&mut self) -> bool {
-        let Some(receipts) = &mut self.receipts else { return false };
-        while self.to_ledger.slots() > 0 {
-            let receipt = receipts.pop().map(FromShard::Receipt);
-            let is_last = receipt.is_none();
-            let message = receipt.unwrap_or(FromShard::Closed);
-            self.to_ledger.push(message).expect("there is room");
-            if is_last {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn request_counts(&mut self) -> Option<FromShard> {
-        let slot = self.matched_campaigns.pop()?;
-        let state = self.states.of(slot);
-        state.is_listed = false;
-        Some(FromShard::Seen(slot, state.seen))
-    }
+fn send(to_ledger: &mut rtrb::Producer<FromShard>, message: FromShard) {
+    to_ledger.push(message).expect("there is room");
 }
 
 pub(crate) struct AuctionPacing<'p> {
@@ -437,13 +382,8 @@ impl CampaignBidder for AuctionPacing<'_> {
         let Self { is_test, number, at, .. } = *self;
         let ledger = &mut *self.budget.ledger_end.borrow_mut();
         let state = *ledger.states.of(slot);
-        // Most strategies see all requests, and need no draw.
-        let draw = if state.pace.threshold() == u64::MAX {
-            0
-        } else {
-            self.budget.budget_context.draw.draw(self.id.as_bytes(), slot.0.into())
-        };
-        let paced = decide(state.pace, price.amount(), draw);
+        let draw = || self.budget.budget_context.draw.draw(self.id.as_bytes(), slot.0.into());
+        let paced = ledger.shard.bid(slot, price.amount(), draw);
         let decided = paced.map(|paced| match price {
             CampaignPrice::Value(_) => paced,
             CampaignPrice::Fixed(own) => own,
@@ -457,7 +397,7 @@ impl CampaignBidder for AuctionPacing<'_> {
         };
         let decided = decided.and_then(|bid| {
             let all = cost(bid)?;
-            let Err(shortage) = ledger.shard.may_reserve(slot, all, at) else {
+            let Err(shortage) = ledger.shard.ledger.may_reserve(slot, all, at) else {
                 return Ok((bid, all));
             };
             // The last of a budget lowers the bid, unless its price is fixed.
@@ -471,10 +411,9 @@ impl CampaignBidder for AuctionPacing<'_> {
             state.bidding = (number, all);
         }
         if !is_test {
-            state.seen.requests += 1;
-            state.seen.bids += u64::from(decided.is_ok());
-            if !std::mem::replace(&mut state.is_listed, true) {
-                ledger.matched_campaigns.push(slot);
+            ledger.shard.count_request(slot);
+            if decided.is_ok() {
+                ledger.shard.count_bid(slot);
             }
             ledger.matched(slot, decided.map(drop));
         }

@@ -1,5 +1,6 @@
 //! A shard against a naive model, and its answers by table.
 
+mod authorise;
 mod model;
 mod outcomes;
 mod steps;

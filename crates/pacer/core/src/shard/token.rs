@@ -183,13 +183,18 @@ impl TokenKey {
         Self(SipHasher24::new_with_key(&key))
     }
 
-    /// Seals a token.
+    /// Seals a token as text.
     pub fn seal(&self, token: &ReservationToken) -> TokenText {
+        TokenText::from_bytes(&self.seal_bytes(token))
+    }
+
+    /// Seals a token in binary.
+    pub fn seal_bytes(&self, token: &ReservationToken) -> [u8; TOKEN_BYTES] {
         let mut bytes = [0; TOKEN_BYTES];
         let body = token.encode();
         bytes[..BODY_BYTES].copy_from_slice(&body);
         bytes[BODY_BYTES..].copy_from_slice(&self.check(&body).to_be_bytes());
-        TokenText::from_bytes(&bytes)
+        bytes
     }
 
     /// Opens a text from an untrusted source.
@@ -202,6 +207,17 @@ impl TokenKey {
         if length != Ok(TOKEN_BYTES) {
             return Err(ReservationTokenError::Alphabet);
         }
+        self.open_bytes(&bytes)
+    }
+
+    /// Opens a token in binary from an untrusted source.
+    ///
+    /// # Errors
+    /// An unknown version, or a wrong check.
+    pub fn open_bytes(
+        &self,
+        bytes: &[u8; TOKEN_BYTES],
+    ) -> Result<ReservationToken, ReservationTokenError> {
         let (body, check) = bytes.split_first_chunk().expect("the body is a part");
         if body[0] != TOKEN_VERSION {
             return Err(ReservationTokenError::Version);

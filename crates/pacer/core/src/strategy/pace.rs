@@ -42,6 +42,12 @@ impl BidPace {
         Self { multiplier: fixed_point(multiplier), threshold: threshold(rate) }
     }
 
+    /// Bids `multiplier` times the value for every request.
+    #[cfg(test)]
+    pub(crate) fn with_multiplier(multiplier: f64) -> Self {
+        Self::new(multiplier, 1.0)
+    }
+
     /// `value` times the multiplier, rounded down.
     #[inline]
     pub fn price(self, value: Cpm) -> Cpm {

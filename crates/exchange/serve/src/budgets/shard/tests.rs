@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use pacer_core::calendar::Period;
-use pacer_core::messages::{BudgetGrant, Epoch, RefillRequest, SpendReport, SpendingGate};
+use pacer_core::messages::{
+    BudgetGrant, Epoch, Receipt, RefillRequest, RequestCounts, SpendReport, SpendingGate,
+};
 use pacer_core::shard::TokenRejection;
 use pacer_core::shard::token::TokenOrigin;
+use pacer_core::strategy::BidPace;
 use units::Currency;
 
 use super::*;
@@ -457,7 +460,15 @@ async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
     shard.receive(&rights(200));
     assert_eq!(reserve(&shard, 1), Err(SpendRefusal::LedgerUnavailable));
     assert_eq!(
-        shard.budget.ledger_end.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
+        shard
+            .budget
+            .ledger_end
+            .borrow()
+            .shard
+            .ledger
+            .holdings(SLOT)
+            .next()
+            .map(|it| it.granted.get()),
         Some(150)
     );
 }

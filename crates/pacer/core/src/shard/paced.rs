@@ -1,0 +1,171 @@
+//! A shard's budgets with the pace of each campaign: its whole side of the exchange with the
+//! ledger.
+
+use units::{Cpm, Tick};
+
+use super::authorise::PricedCandidate;
+use super::{ShardCounts, ShardLedger};
+use crate::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard, index};
+use crate::refusal::SpendRefusal;
+use crate::strategy::{BidPace, decide};
+
+/// The budgets and paces of one shard.
+#[derive(Debug)]
+pub struct PacedShard {
+    /// The budgets.
+    pub ledger: ShardLedger,
+    campaigns: Vec<CampaignRequests>,
+    /// Campaigns whose requests changed since their last report.
+    counted: Vec<CampaignIndex>,
+    /// For the grants that were taken; Some once the shard takes no more.
+    receipts: Option<Vec<Receipt>>,
+    /// Kept for its capacity.
+    pub(super) priced: Vec<PricedCandidate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CampaignRequests {
+    pace: BidPace,
+    seen: RequestCounts,
+    is_listed: bool,
+}
+
+const UNPACED: CampaignRequests = CampaignRequests {
+    pace: BidPace::FULL,
+    seen: RequestCounts { requests: 0, bids: 0 },
+    is_listed: false,
+};
+
+impl PacedShard {
+    /// A shard without paces: every campaign bids its value.
+    pub const fn new(ledger: ShardLedger) -> Self {
+        Self {
+            ledger,
+            campaigns: Vec::new(),
+            counted: Vec::new(),
+            receipts: None,
+            priced: Vec::new(),
+        }
+    }
+
+    /// Takes messages of the ledger, lets time pass, and sends at most `room` messages. Returns
+    /// whether all were sent. Call it every few milliseconds.
+    pub fn turn(
+        &mut self,
+        now: Tick,
+        inbox: impl IntoIterator<Item = ToShard>,
+        room: usize,
+        send: impl FnMut(FromShard),
+    ) -> bool {
+        // A closed shard takes no more.
+        if self.receipts.is_none() {
+            inbox.into_iter().for_each(|message| self.take(message));
+        }
+        self.ledger.advance(now);
+        self.send(room, send)
+    }
+
+    /// Ends reserving: takes the last messages of the ledger, and returns everything that is free.
+    /// Sends at most `room` messages: reports, then receipts. Returns whether all were sent;
+    /// otherwise call it again.
+    pub fn close(
+        &mut self,
+        now: Tick,
+        inbox: impl IntoIterator<Item = ToShard>,
+        room: usize,
+        send: impl FnMut(FromShard),
+    ) -> bool {
+        if self.receipts.is_none() {
+            inbox.into_iter().for_each(|message| self.take(message));
+            self.receipts = Some(self.ledger.close(now));
+        }
+        self.send(room, send)
+    }
+
+    fn send(&mut self, room: usize, mut send: impl FnMut(FromShard)) -> bool {
+        for _ in 0..room {
+            let Some(message) = self.next_message().or_else(|| self.next_receipt()) else {
+                return true;
+            };
+            let is_last = message == FromShard::Closed;
+            send(message);
+            if is_last {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Receipts follow all reports; the last message is [`FromShard::Closed`].
+    fn next_receipt(&mut self) -> Option<FromShard> {
+        let receipts = self.receipts.as_mut()?;
+        Some(receipts.pop().map_or(FromShard::Closed, FromShard::Receipt))
+    }
+
+    /// Takes a message of the ledger. Rejected grants are counted; their money stays unused.
+    fn take(&mut self, message: ToShard) {
+        match message {
+            ToShard::Grant(grant) => drop(self.ledger.take(&grant)),
+            ToShard::Gate(gate) => drop(self.ledger.take_gate(&gate)),
+            ToShard::Pace(slot, pace) => self.campaign(slot).pace = pace,
+        }
+    }
+
+    /// The next message for the ledger: reports first, of which none may be lost.
+    fn next_message(&mut self) -> Option<FromShard> {
+        let report = self.ledger.report().next().map(FromShard::Report);
+        report
+            .or_else(|| self.ledger.want().next().map(FromShard::Refill))
+            .or_else(|| self.next_seen())
+    }
+
+    /// The bid for a request of this value. Calls `draw` only if the strategy skips requests.
+    ///
+    /// # Errors
+    /// See [`decide`].
+    pub fn bid(
+        &mut self,
+        slot: CampaignIndex,
+        value: Cpm,
+        draw: impl FnOnce() -> u64,
+    ) -> Result<Cpm, SpendRefusal> {
+        let pace = self.campaign(slot).pace;
+        // Most strategies see all requests, and need no draw.
+        let draw = if pace.threshold() == u64::MAX { 0 } else { draw() };
+        decide(pace, value, draw)
+    }
+
+    /// Counts a request that a campaign matched.
+    pub fn count_request(&mut self, slot: CampaignIndex) {
+        let campaign = self.campaign(slot);
+        campaign.seen.requests += 1;
+        if !std::mem::replace(&mut campaign.is_listed, true) {
+            self.counted.push(slot);
+        }
+    }
+
+    /// Counts a bid for a request that was counted.
+    pub fn count_bid(&mut self, slot: CampaignIndex) {
+        self.campaign(slot).seen.bids += 1;
+    }
+
+    /// Counters since the start.
+    pub const fn counts(&self) -> &ShardCounts {
+        self.ledger.counts()
+    }
+
+    fn next_seen(&mut self) -> Option<FromShard> {
+        let slot = self.counted.pop()?;
+        let campaign = self.campaign(slot);
+        campaign.is_listed = false;
+        Some(FromShard::Seen(slot, campaign.seen))
+    }
+
+    fn campaign(&mut self, slot: CampaignIndex) -> &mut CampaignRequests {
+        let at = index(slot.0);
+        if self.campaigns.len() <= at {
+            self.campaigns.resize(at + 1, UNPACED);
+        }
+        &mut self.campaigns[at]
+    }
+}

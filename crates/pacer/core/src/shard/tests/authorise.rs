@@ -1,0 +1,117 @@
+//! Which candidate of a request may spend, at what price, and what the others keep.
+
+use units::{Cpm, Multiplier, Offer};
+
+use super::*;
+use crate::messages::{FromShard, RequestCounts, ToShard};
+use crate::strategy::{BidPace, DrawKey};
+
+const DRAW: DrawKey = DrawKey::new([7; 16]);
+
+fn cpm(micros: u64) -> Cpm {
+    Cpm::new(micros).unwrap()
+}
+
+fn request() -> SpendRequest {
+    SpendRequest { id: 1, impressions: Multiplier::ONE, ttl: SHORT, is_test: false }
+}
+
+/// Campaigns 0 and 1 have 100 each; 1 bids half of its value; 2 skips everything; 3 is exhausted
+/// and has 30 left.
+fn shard() -> PacedShard {
+    let mut shard = PacedShard::new(ShardLedger::new(&options()).unwrap());
+    let messages = [
+        ToShard::Grant(grant(0, 8, 100, 4000)),
+        ToShard::Grant(grant(1, 8, 100, 4000)),
+        ToShard::Pace(CampaignIndex(1), BidPace::with_multiplier(0.5)),
+        ToShard::Grant(grant(2, 8, 100, 4000)),
+        ToShard::Pace(CampaignIndex(2), BidPace::NONE),
+        ToShard::Grant(grant(3, 8, 30, 4000)),
+        ToShard::Gate(gate(3, 1, Some(SpendRefusal::DayExhausted))),
+    ];
+    shard.turn(Tick::ZERO, messages, 0, |_| ());
+    shard
+}
+
+fn offer(slot: u32, offer: Offer, minimum: u64) -> Result<Candidate, SpendRefusal> {
+    Ok(Candidate { slot: CampaignIndex(slot), offer, minimum: cpm(minimum) })
+}
+
+fn value(slot: u32, value: u64, minimum: u64) -> Result<Candidate, SpendRefusal> {
+    offer(slot, Offer::Value(cpm(value)), minimum)
+}
+
+fn price(slot: u32, price: u64, minimum: u64) -> Result<Candidate, SpendRefusal> {
+    offer(slot, Offer::Price(cpm(price)), minimum)
+}
+
+#[test]
+fn one_candidate_is_authorised_and_the_others_keep_their_money() {
+    use SpendRefusal as R;
+    let check = |candidates: &[Result<Candidate, R>], want: Result<(usize, u64, u64), R>| {
+        let mut shard = shard();
+        let got = shard.authorise(&request(), candidates.iter().copied(), &DRAW, moment(0, 8));
+        let got = got.map(|it| (it.candidate, it.amount, it.token.amount().get()));
+        assert_eq!(got, want, "{candidates:?}");
+        let reserved = |slot| shard.ledger.holdings(CampaignIndex(slot)).next().unwrap().reserved;
+        let reserved: u64 = (0..4).map(|slot| reserved(slot).get()).sum();
+        assert_eq!(reserved, want.map_or(0, |(_, _, cost)| cost), "{candidates:?}");
+    };
+    // One candidate, by the unit of its offer.
+    check(&[value(0, 60, 60)], Ok((0, 60, 60)));
+    check(&[value(0, 60, 61)], Err(R::BelowMinimum));
+    check(&[value(1, 60, 30)], Ok((0, 30, 30)));
+    check(&[value(1, 60, 31)], Err(R::BelowMinimum));
+    check(&[price(1, 60, 60)], Ok((0, 60, 60)));
+    check(&[offer(1, Offer::Cost(Nanos::new(60)), 999)], Ok((0, 60, 60)));
+    check(&[value(2, 60, 0)], Err(R::Throttled));
+    check(&[price(2, 60, 0)], Err(R::Throttled));
+    check(&[offer(2, Offer::Cost(Nanos::new(60)), 0)], Ok((0, 60, 60)));
+    // The last of a budget lowers a bid by value, to its minimum at least.
+    check(&[value(3, 60, 30)], Ok((0, 30, 30)));
+    check(&[value(3, 60, 31)], Err(R::DayExhausted));
+    check(&[price(3, 60, 0)], Err(R::DayExhausted));
+    check(&[offer(3, Offer::Cost(Nanos::new(31)), 0)], Err(R::DayExhausted));
+    // A refill is on its way: no bid is lowered meanwhile.
+    check(&[value(0, 101, 0)], Err(R::LedgerUnavailable));
+    // The highest price wins, the first of equal ones; the next if it cannot pay.
+    check(&[value(0, 20, 0), value(1, 60, 0)], Ok((1, 30, 30)));
+    check(&[value(0, 30, 0), value(1, 60, 0)], Ok((0, 30, 30)));
+    check(&[value(1, 60, 0), value(0, 30, 0)], Ok((0, 30, 30)));
+    check(&[price(3, 90, 0), value(1, 60, 0), value(0, 20, 0)], Ok((1, 30, 30)));
+    // The refusal that comes last in precedence.
+    check(&[price(3, 90, 0), value(2, 60, 0), Err(R::Unknown)], Err(R::Throttled));
+    check(&[Err(R::Unknown)], Err(R::Unknown));
+}
+
+#[test]
+fn a_display_of_several_impressions_costs_their_number() {
+    let mut shard = shard();
+    let impressions = Multiplier::new(2_500_000).unwrap();
+    let request = SpendRequest { impressions, ..request() };
+    let candidates = [value(0, 30, 0), value(3, 30, 12)];
+    let first = shard.authorise(&request, candidates.into_iter(), &DRAW, moment(0, 8)).unwrap();
+    assert_eq!((first.candidate, first.amount, first.token.amount().get()), (0, 30, 75));
+    // 12 per impression is the most that the last 30 pay for.
+    let second = shard.authorise(&request, candidates.into_iter(), &DRAW, moment(0, 8)).unwrap();
+    assert_eq!((second.candidate, second.amount, second.token.amount().get()), (1, 12, 30));
+}
+
+#[test]
+fn requests_and_bids_are_counted_but_for_tests() {
+    let mut shard = shard();
+    let test = SpendRequest { is_test: true, ..request() };
+    for request in [request(), request(), test] {
+        let candidates = [value(0, 20, 0), value(1, 60, 0)];
+        shard.authorise(&request, candidates.into_iter(), &DRAW, moment(0, 8)).unwrap();
+    }
+    let mut seen = Vec::new();
+    shard.turn(Tick::ZERO, [], 100, |message| {
+        if let FromShard::Seen(slot, counts) = message {
+            seen.push((slot.0, counts));
+        }
+    });
+    seen.sort_by_key(|(slot, _)| *slot);
+    let counts = |requests, bids| RequestCounts { requests, bids };
+    assert_eq!(seen, [(0, counts(2, 0)), (1, counts(2, 2))]);
+}
