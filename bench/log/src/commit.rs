@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use eventlog::lane::{
-    DurableRing, GapFormat, LaneEvent, LaneKind, LogBuilder, LogOptions, PushError, RingPosition,
+    DurableRing, GapFormat, LaneEvent, LaneKind, LogBuilder, LogOptions, LogRings, PushError,
+    RingPosition,
 };
 use rustix::fs::FallocateFlags;
 use serde_json::json;
@@ -65,13 +66,13 @@ pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<()> {
 fn of_log(options: &Options, directory: &Path, round: usize, say: Say<'_>) -> Result<Groups> {
     settle();
     let gaps = GapFormat { kind: u8::MAX, encode: |_, _| () };
-    let (mut log, _) =
+    let (log, _) =
         LogBuilder::open(directory, &LogOptions::DEFAULT, gaps, Box::new(|_, _| ()), |_, _| ())?;
     let records = options.records / options.producers;
-    let producers: Vec<_> =
-        (0..options.producers).map(|_| Producer::new(&mut log, options, records)).collect();
     let lane = log.lane(LaneKind::Durable);
     let thread = log.start().context("the log thread does not start")?;
+    let producers: Vec<_> =
+        (0..options.producers).map(|_| Producer::new(thread.rings(), options, records)).collect();
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let threads: Vec<_> =
@@ -111,7 +112,7 @@ struct Producer {
 }
 
 impl Producer {
-    fn new(log: &mut LogBuilder, options: &Options, records: usize) -> Self {
+    fn new(log: &LogRings, options: &Options, records: usize) -> Self {
         let thread = Arc::<OnceLock<Thread>>::default();
         let waiting = Arc::clone(&thread);
         let tell = move |told| {

@@ -22,6 +22,7 @@ mod gap;
 mod lane_writer;
 mod report;
 mod ring;
+mod rings;
 mod schedule;
 mod status;
 mod thread;
@@ -38,8 +39,9 @@ pub use gap::{GapFormat, LaneGap};
 pub use lane_writer::LaneSetup;
 pub use report::{LaneReport, LaneReporter};
 pub use ring::{DurableRing, FirehoseRing, LaneEvent, LaneListener, PushError, RingPosition};
+pub use rings::LogRings;
 pub use schedule::{LaneTime, NextStep};
-pub use status::{CLASSES, LaneCounters, LaneFailure, LaneHandle, LaneState};
+pub use status::{CLASSES, LaneCounters, LaneFailure, LaneHandle, LaneState, RetentionClaim};
 pub use thread::{CloseError, KnownReach, LogBuilder, LogError, LogOptions, LogThread, Recoveries};
 #[cfg(test)]
 pub(crate) use waker::{AtomicWord, WakeThreshold};

@@ -128,6 +128,20 @@ impl RingConsumer {
         self.lost_unreported.records > 0 || self.shed.records > self.shed_reported.records
     }
 
+    /// Whether the shard has dropped its end, and all that it left is durable. Call it right after
+    /// a commit.
+    pub fn is_over(&mut self) -> bool {
+        if !self.bytes.is_abandoned() {
+            return false;
+        }
+        self.poll();
+        !self.has_work()
+    }
+
+    pub fn shared(&self) -> &Arc<RingShared> {
+        &self.shared
+    }
+
     pub fn is_half_full(&self) -> bool {
         self.waiting >= self.shared.capacity / 2
     }

@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use super::consumer::RingConsumer;
 use super::lane_writer::{LaneSetup, LaneWriter};
 use super::report::LaneReporter;
-use super::ring::{DurableRing, FirehoseRing, LaneListener, RingProducer};
+use super::ring::{DurableRing, FirehoseRing, LaneListener};
+use super::rings::{AddedRing, RingMaker};
 use super::schedule::{LaneTime, NextStep};
 use super::status::LaneHandle;
-use super::waker::ThreadWaker;
 use super::{LaneFormats, LaneKind};
 use crate::disk::Disk;
 
@@ -28,13 +27,12 @@ pub struct UnfinishedRecords {
 pub struct LogDriver<D: Disk> {
     durable: LaneWriter<D>,
     firehose: LaneWriter<D>,
-    formats: LaneFormats,
-    waker: Arc<ThreadWaker>,
+    maker: RingMaker,
     report: LaneReporter,
 }
 
 impl<D: Disk> LogDriver<D> {
-    /// For two logs, each in its own directory. Add the rings before the first step.
+    /// For two logs, each in its own directory. Rings may be added between any two steps.
     pub fn new(
         durable: LaneSetup<D>,
         firehose: LaneSetup<D>,
@@ -45,7 +43,13 @@ impl<D: Disk> LogDriver<D> {
         let firehose = LaneWriter::new(LaneKind::Firehose, firehose, formats);
         let mut durable = LaneWriter::new(LaneKind::Durable, durable, formats);
         durable.keep_watermarks(firehose.watermark());
-        Self { durable, firehose, formats, waker: Arc::default(), report }
+        let maker = RingMaker {
+            durable: Arc::clone(durable.shared()),
+            firehose: Arc::clone(firehose.shared()),
+            waker: Arc::default(),
+            gap_kind: formats.gaps.kind,
+        };
+        Self { durable, firehose, maker, report }
     }
 
     /// A handle to a lane.
@@ -57,16 +61,25 @@ impl<D: Disk> LogDriver<D> {
         LaneHandle(Arc::clone(lane_writer.shared()))
     }
 
-    /// A ring of this many bytes into the durable lane. Records stay in it until they are durable,
-    /// so it should hold what arrives during a commit. `listener` is called at commits and failures.
+    /// See [`LogRings::durable_ring`](super::LogRings::durable_ring).
     pub fn durable_ring(&mut self, bytes: usize, listener: Option<LaneListener>) -> DurableRing {
-        DurableRing(ring(&mut self.durable, &self.waker, 0, bytes, listener))
+        let (ring, added) = self.maker.durable_ring(bytes, listener);
+        self.add(added);
+        ring
     }
 
-    /// A ring of this many bytes into the firehose. Its gaps name `shard`.
+    /// See [`LogRings::firehose_ring`](super::LogRings::firehose_ring).
     pub fn firehose_ring(&mut self, shard: u32, bytes: usize) -> FirehoseRing {
-        let producer = ring(&mut self.firehose, &self.waker, shard, bytes, None);
-        FirehoseRing { producer, gap_kind: self.formats.gaps.kind }
+        let (ring, added) = self.maker.firehose_ring(shard, bytes);
+        self.add(added);
+        ring
+    }
+
+    pub(super) fn add(&mut self, AddedRing { kind, consumer }: AddedRing) {
+        match kind {
+            LaneKind::Durable => self.durable.add(consumer),
+            LaneKind::Firehose => self.firehose.add(consumer),
+        }
     }
 
     /// Does what is due. It waits for nothing but the disk.
@@ -105,22 +118,17 @@ impl<D: Disk> LogDriver<D> {
 
     /// How often shards woke the thread.
     pub fn wakes(&self) -> u64 {
-        self.waker.wakes()
+        self.maker.waker.wakes()
     }
 
-    pub(super) fn waker(&self) -> &Arc<ThreadWaker> {
-        &self.waker
+    /// Rings of both lanes that are not over.
+    #[cfg(test)]
+    pub(crate) fn rings(&self) -> usize {
+        self.durable.rings() + self.firehose.rings()
     }
-}
 
-fn ring<D: Disk>(
-    lane_writer: &mut LaneWriter<D>,
-    waker: &Arc<ThreadWaker>,
-    shard: u32,
-    bytes: usize,
-    listener: Option<LaneListener>,
-) -> RingProducer {
-    let (producer, consumer, shared) = RingProducer::new(bytes, lane_writer.shared(), waker);
-    lane_writer.add(RingConsumer::new(shard, consumer, shared, listener));
-    producer
+    /// Makes rings whose other ends another thread adds.
+    pub(super) fn ring_maker(&self) -> &RingMaker {
+        &self.maker
+    }
 }

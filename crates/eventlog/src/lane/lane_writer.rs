@@ -102,6 +102,11 @@ impl<D: Disk> LaneWriter<D> {
         self.rings.push(ring);
     }
 
+    #[cfg(test)]
+    pub fn rings(&self) -> usize {
+        self.rings.len()
+    }
+
     /// Accepts no more records, and makes everything due at once.
     pub fn close(&mut self) {
         self.closing = true;
@@ -313,11 +318,26 @@ impl<D: Disk> LaneWriter<D> {
         counts.commits.add(1);
         self.shared.set_sequence(durable);
         self.rings.iter_mut().for_each(|ring| ring.acknowledge(counts));
+        self.remove_abandoned();
         if let Some(failing) = self.failing.take() {
             self.set_state(LaneState::Writing);
             self.rings.iter_mut().for_each(|ring| ring.notify(LaneEvent::Writing));
             report(self.kind, LaneReport::Healed(now.tick.saturating_sub(failing.since)));
         }
+    }
+
+    /// Frees rings whose producers have left, after their last record.
+    fn remove_abandoned(&mut self) {
+        let shared = &self.shared;
+        let is_open = |ring: &mut RingConsumer| {
+            let is_over = ring.is_over();
+            if is_over {
+                shared.remove(ring.shared());
+            }
+            !is_over
+        };
+        self.rings.retain_mut(is_open);
+        self.first %= self.rings.len().max(1);
     }
 
     fn failed(&mut self, now: LaneTime, error: &CommitError, report: &mut LaneReporter) {

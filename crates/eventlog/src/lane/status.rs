@@ -3,15 +3,20 @@
 //! Owns the words that the log thread and the shards share. Each has one writer, and reading never
 //! waits.
 
+mod claims;
+
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::LaneKind;
 use super::gap::RecordSpan;
 use super::waker::WakeThreshold;
 use crate::disk::SyncMeter;
+
+pub use claims::RetentionClaim;
+use claims::RetentionClaims;
 
 /// Why a lane cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,29 +248,30 @@ pub(super) struct LaneShared {
     kind: LaneKind,
     state: AtomicU64,
     sequence: AtomicU64,
-    keep_from: AtomicU64,
+    claims: RetentionClaims,
     pub counts: LogThreadCounts,
     meter: Arc<SyncMeter>,
-    /// Locked to add a ring and to read the counters; never by a shard or the log thread.
-    rings: Mutex<Vec<Arc<RingShared>>>,
+    /// Locked to add or remove a ring and to read the counters; never by a shard.
+    rings: Mutex<LaneRings>,
+}
+
+#[derive(Debug, Default)]
+struct LaneRings {
+    open: Vec<Arc<RingShared>>,
+    /// The counters of rings that were removed.
+    removed: LaneCounters,
 }
 
 impl LaneShared {
     pub fn new(kind: LaneKind, sequence: u64, meter: Arc<SyncMeter>) -> Self {
-        // The durable lane keeps everything until its owner says otherwise; nothing needs the
-        // firehose.
-        let keep_from = match kind {
-            LaneKind::Durable => 0,
-            LaneKind::Firehose => u64::MAX,
-        };
         Self {
             kind,
             state: AtomicU64::new(LaneState::Writing.pack()),
             sequence: AtomicU64::new(sequence),
-            keep_from: AtomicU64::new(keep_from),
+            claims: RetentionClaims::default(),
             counts: LogThreadCounts::default(),
             meter,
-            rings: Mutex::new(Vec::new()),
+            rings: Mutex::default(),
         }
     }
 
@@ -283,11 +289,22 @@ impl LaneShared {
     }
 
     pub fn keep_from(&self) -> u64 {
-        self.keep_from.load(Ordering::Acquire)
+        self.claims.keep_from()
     }
 
     pub fn add(&self, ring: Arc<RingShared>) {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner).push(ring);
+        self.rings().open.push(ring);
+    }
+
+    /// Removes a ring that both ends have left; its counts remain.
+    pub fn remove(&self, ring: &Arc<RingShared>) {
+        let mut rings = self.rings();
+        ring.count(&mut rings.removed);
+        rings.open.retain(|other| !Arc::ptr_eq(other, ring));
+    }
+
+    fn rings(&self) -> MutexGuard<'_, LaneRings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -305,7 +322,7 @@ impl LaneHandle {
     pub fn state(&self) -> LaneState {
         let full = |ring: &Arc<RingShared>| ring.is_full();
         match self.0.state() {
-            LaneState::Writing if self.rings(|rings| rings.iter().any(full)) => LaneState::Full,
+            LaneState::Writing if self.0.rings().open.iter().any(full) => LaneState::Full,
             state => state,
         }
     }
@@ -315,15 +332,16 @@ impl LaneHandle {
         self.0.sequence.load(Ordering::Acquire)
     }
 
-    /// Protects records from `sequence` on from retention. At first everything in the durable lane
-    /// is protected, and nothing in the firehose. Only one owner may call this.
-    pub fn keep_from(&self, sequence: u64) {
-        self.0.keep_from.store(sequence, Ordering::Release);
+    /// Protects all records from retention until [`RetentionClaim::keep_from`] gives some away.
+    /// Each owner makes its own claim before it reads what it needs.
+    pub fn protect(&self) -> RetentionClaim {
+        self.0.claims.claim()
     }
 
     /// The counters, not an atomic snapshot.
     pub fn counters(&self) -> LaneCounters {
         let counts = &self.0.counts;
+        let rings = self.0.rings();
         let mut counters = LaneCounters {
             records: counts.records.read(),
             by_class: counts.by_class.each_ref().map(LaneCounter::read),
@@ -338,13 +356,9 @@ impl LaneHandle {
             segments: counts.segments.read(),
             syncs: self.0.meter.syncs(),
             sync_time: self.0.meter.time(),
-            ..LaneCounters::default()
+            ..rings.removed
         };
-        self.rings(|rings| rings.iter().for_each(|ring| ring.count(&mut counters)));
+        rings.open.iter().for_each(|ring| ring.count(&mut counters));
         counters
-    }
-
-    fn rings<T>(&self, ask: impl FnOnce(&[Arc<RingShared>]) -> T) -> T {
-        ask(&self.0.rings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -3,13 +3,14 @@
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::driver::{LogDriver, UnfinishedRecords};
 use super::lane_writer::LaneSetup;
 use super::report::LaneReporter;
 use super::ring::{DurableRing, FirehoseRing, LaneListener};
+use super::rings::{AddedRing, LogRings};
 use super::schedule::{LaneTime, NextStep};
 use super::status::LaneHandle;
 use super::watermark::{LaneFormats, LaneWatermark, WatermarkFormat};
@@ -101,7 +102,7 @@ impl KnownReach {
     }
 }
 
-/// Two opened lanes that are not written yet: add the rings, then start.
+/// Two opened lanes that are not written yet.
 pub struct LogBuilder {
     driver: LogDriver<TimedDisk<DiskFolder>>,
     park_max: Duration,
@@ -186,7 +187,7 @@ pub enum CloseError {
 /// The log thread. It ends when this is dropped, or, with a result, by [`Self::close`].
 #[derive(Debug)]
 pub struct LogThread {
-    thread: Thread,
+    rings: LogRings,
     orders: mpsc::Sender<Duration>,
     ended: mpsc::Receiver<UnfinishedRecords>,
     join: Option<JoinHandle<()>>,
@@ -200,13 +201,22 @@ impl LogThread {
         D::Lock: Send,
     {
         let (orders, received) = mpsc::channel();
+        let (added, rings) = mpsc::channel();
         let (end, ended) = mpsc::channel();
+        let maker = driver.ring_maker().clone();
         let join = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            driver.waker().attach_current_thread();
+            driver.ring_maker().waker.attach_current_thread();
+            let inputs = LogInputs { orders: received, rings };
             // The receiver may be gone.
-            let _unheard = end.send(run(driver, park_max, &received));
+            let _unheard = end.send(run(driver, park_max, &inputs));
         })?;
-        Ok(Self { thread: join.thread().clone(), orders, ended, join: Some(join) })
+        let rings = LogRings { maker, added, thread: join.thread().clone() };
+        Ok(Self { rings, orders, ended, join: Some(join) })
+    }
+
+    /// Makes rings, also after the thread has ended.
+    pub fn rings(&self) -> &LogRings {
+        &self.rings
     }
 
     /// Accepts no more records, commits those accepted, and ends the thread. Returns what did not
@@ -219,7 +229,7 @@ impl LogThread {
         let Some(join) = self.join.take() else { return Err(CloseError::Panicked) };
         // If the send fails, the thread has ended.
         let _unheard = self.orders.send(within);
-        self.thread.unpark();
+        self.rings.thread.unpark();
         match self.ended.recv_timeout(within + GRACE) {
             Ok(left) => join.join().map(|()| left).map_err(|_| CloseError::Panicked),
             Err(mpsc::RecvTimeoutError::Timeout) => Err(CloseError::Hung),
@@ -237,14 +247,22 @@ impl Drop for LogThread {
     }
 }
 
+/// What other threads send to the log thread.
+struct LogInputs {
+    /// To close within this time.
+    orders: mpsc::Receiver<Duration>,
+    rings: mpsc::Receiver<AddedRing>,
+}
+
 fn run<D: Disk>(
     mut driver: LogDriver<D>,
     park_max: Duration,
-    orders: &mpsc::Receiver<Duration>,
+    LogInputs { orders, rings }: &LogInputs,
 ) -> UnfinishedRecords {
     let origin = Instant::now();
     let mut deadline = None;
     loop {
+        rings.try_iter().for_each(|ring| driver.add(ring));
         let next = driver.step(now(origin));
         if deadline.is_none()
             && let Ok(within) = orders.try_recv()

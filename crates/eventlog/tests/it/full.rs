@@ -104,18 +104,18 @@ fn child() {
         };
         heard.lock().expect("nobody panicked").push(format!("{} {what}", lane.name()));
     };
-    let (mut log, _) = open(&root, ReadScope::Newest, Box::new(report)).unwrap();
+    let (log, _) = open(&root, ReadScope::Newest, Box::new(report)).unwrap();
     let lanes = [LaneKind::Durable, LaneKind::Firehose].map(|kind| log.lane(kind));
+    let thread = log.start().unwrap();
     let (tell, told) = mpsc::channel();
     let tell = move |what| tell.send(what).expect("somebody listens");
     let mut shard = Shard {
-        durable: log.durable_ring(16 << 10, Some(Box::new(tell))),
+        durable: thread.rings().durable_ring(16 << 10, Some(Box::new(tell))),
         told,
         taken: 0,
-        firehose: log.firehose_ring(shard(FIREHOSE), 16 << 10),
+        firehose: thread.rings().firehose_ring(shard(FIREHOSE), 16 << 10),
         offered: 0,
     };
-    let thread = log.start().unwrap();
 
     let acknowledged = fill(&mut shard, &lanes);
     assert!(acknowledged > 0, "it was written before it was full");

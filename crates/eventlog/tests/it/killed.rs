@@ -9,7 +9,7 @@ use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use eventlog::lane::{LaneEvent, LaneKind, LaneListener, LogBuilder, PushError, ReadScope};
+use eventlog::lane::{LaneEvent, LaneKind, LaneListener, LogRings, PushError, ReadScope};
 use faults::Chance;
 use faults::process::{Once, kills};
 
@@ -96,10 +96,10 @@ fn start(root: &Path, life: u32) -> Once {
 fn child() {
     let root = PathBuf::from(env::var_os(ROOT).expect("where"));
     let life = env::var(LIFE).expect("which").parse().expect("a number");
-    let (mut log, _) = open(&root, ReadScope::Newest, Box::new(|_, _| ())).unwrap();
+    let (log, _) = open(&root, ReadScope::Newest, Box::new(|_, _| ())).unwrap();
+    let thread = log.start().unwrap();
     let rings: Vec<_> =
-        (0..RINGS).map(|ring| (life, ring)).map(|ring| add(&mut log, ring)).collect();
-    let _thread = log.start().unwrap();
+        (0..RINGS).map(|ring| (life, ring)).map(|ring| add(thread.rings(), ring)).collect();
     writeln!(stdout(), "open").unwrap();
     std::thread::scope(|scope| {
         for (name, mut durable, mut firehose, told) in rings {
@@ -120,7 +120,7 @@ fn child() {
 type Ring = (Name, eventlog::lane::DurableRing, eventlog::lane::FirehoseRing, mpsc::Receiver<()>);
 
 /// A ring of each lane, whose acknowledgements are printed.
-fn add(log: &mut LogBuilder, name: Name) -> Ring {
+fn add(log: &LogRings, name: Name) -> Ring {
     let (sender, told) = mpsc::channel();
     let tell: LaneListener = Box::new(move |what| {
         let LaneEvent::Durable { through, records, sequence } = what else { return };

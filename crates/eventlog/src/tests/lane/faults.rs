@@ -12,7 +12,7 @@ use crate::disk::SyncMeter;
 use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
 use crate::lane::{
     BatchLimits, DurableRing, FirehoseRing, LaneEvent, LaneKind, LaneListener, LaneOptions,
-    LaneSetup, LaneState, LaneTime, LogDriver, PushError, Retention,
+    LaneSetup, LaneState, LaneTime, LogDriver, PushError, Retention, RetentionClaim,
 };
 use crate::{LogEntry, LogRecord, LogWriter};
 
@@ -168,6 +168,7 @@ impl Model {
 struct Life {
     number: u64,
     driver: LogDriver<FaultDisk>,
+    claim: RetentionClaim,
     durable: Vec<DurableRing>,
     firehose: Vec<FirehoseRing>,
     told: Arc<Mutex<Vec<(u32, LaneEvent)>>>,
@@ -178,6 +179,7 @@ impl Life {
     fn begin(number: u64, setups: [LaneSetup<FaultDisk>; 2], chance: &mut Chance) -> Self {
         let [durable, firehose] = setups;
         let mut driver = LogDriver::new(durable, firehose, GAPS, Box::new(|_, _| ()));
+        let claim = driver.lane(LaneKind::Durable).protect();
         let told = Arc::<Mutex<Vec<(u32, LaneEvent)>>>::default();
         let hear = |ring: u32| -> LaneListener {
             let told = Arc::clone(&told);
@@ -188,7 +190,7 @@ impl Life {
             (0..RINGS).map(|ring| driver.durable_ring(bytes(), Some(hear(ring)))).collect();
         let firehose = (0..RINGS).map(|ring| driver.firehose_ring(ring, bytes())).collect();
         let now = LaneTime { tick: Duration::from_secs(1), unix_ms: number };
-        Self { number, driver, durable, firehose, told, now }
+        Self { number, driver, claim, durable, firehose, told, now }
     }
 
     /// Shards offer and push records.
@@ -372,7 +374,7 @@ fn run(seed: u64) -> Check {
             if chance.once_in(20) {
                 let lane = life.driver.lane(LaneKind::Durable);
                 model.keep_from = model.keep_from.max(lane.sequence().saturating_sub(5));
-                lane.keep_from(model.keep_from);
+                life.claim.keep_from(model.keep_from);
             }
             life.hand_over(&mut model, &mut chance)?;
             life.step(&mut model, Duration::from_millis(chance.below(12)))?;

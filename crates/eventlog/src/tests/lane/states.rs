@@ -141,11 +141,12 @@ fn a_disk_that_fails_otherwise_is_told_apart() {
 }
 
 #[test]
-fn old_segments_go_when_their_owner_gave_them_away() {
+fn old_segments_go_when_their_owners_gave_them_away() {
     let retention =
         Retention { bytes_max: Some(6_000), every: Duration::from_secs(10), ..Retention::ALL };
     let mut rig = Rig::new(LaneOptions { retention, ..OPTIONS }, OPTIONS);
     let lane = rig.lane(LaneKind::Durable);
+    let (claim, other) = (lane.protect(), lane.protect());
     let mut ring = rig.driver.durable_ring(10_000, None);
     rig.step();
     for _ in 0..100 {
@@ -158,19 +159,26 @@ fn old_segments_go_when_their_owner_gave_them_away() {
     let next = rig.step();
     assert!(rig.wait(next).is_some_and(|wait| wait <= retention.every), "it looks by itself");
     rig.step_after(retention.every);
-    assert_eq!(records(&rig.durable).len(), 100, "the owner needs all");
+    assert_eq!(records(&rig.durable).len(), 100, "the owners need all");
+    claim.keep_from(u64::MAX);
+    rig.step_after(retention.every);
+    assert_eq!(records(&rig.durable).len(), 100, "the other owner needs all");
     assert_eq!(rig.heard.take(), Vec::<String>::new());
-    lane.keep_from(45);
+    claim.keep_from(45);
+    other.keep_from(70);
     rig.step_after(retention.every - MS);
     assert_eq!(records(&rig.durable).len(), 100, "not before its time");
     rig.step_after(MS);
     assert_eq!(records(&rig.durable)[0].sequence, 41, "the segment that holds 45 stays");
-    lane.keep_from(u64::MAX);
+    drop(claim);
+    rig.step_after(retention.every);
+    assert_eq!(records(&rig.durable)[0].sequence, 61, "now the one that holds 70 stays");
+    drop(other);
     rig.step_after(retention.every);
     assert_eq!(records(&rig.durable)[0].sequence, 81, "2 segments are not longer than that");
-    assert_eq!(rig.heard.take(), ["Removed Durable"; 2]);
+    assert_eq!(rig.heard.take(), ["Removed Durable"; 3]);
     let counters = lane.counters();
-    assert_eq!((counters.segments, counters.removed_bytes), (4, 8 * 2_088));
+    assert_eq!((counters.segments, counters.removed_bytes), (5, 8 * 2_088));
     assert_eq!(ring.push(1, 0, b"goes on"), Ok(RingPosition(101)));
     rig.step_after(MS);
     rig.step_after(MS);
@@ -249,6 +257,7 @@ fn the_firehose_goes_by_age() {
 fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
     let retention = Retention { bytes_max: Some(0), every: MS * 100, ..Retention::ALL };
     let mut rig = Rig::new(LaneOptions { retention, ..OPTIONS }, OPTIONS);
+    let claim = rig.lane(LaneKind::Durable).protect();
     let mut ring = rig.driver.durable_ring(10_000, None);
     rig.step();
     for _ in 0..20 {
@@ -256,7 +265,7 @@ fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
         rig.step_after(MS);
         rig.step_after(MS);
     }
-    rig.lane(LaneKind::Durable).keep_from(u64::MAX);
+    drop(claim);
     for failures in 1..=3 {
         rig.durable.set_faults(DiskFaults { other: 1, ..DiskFaults::default() });
         rig.step_after(retention.every);
@@ -279,6 +288,7 @@ fn old_segments_go_while_the_disk_fails() {
     let patient = Duration::from_secs(60);
     let durable = LaneOptions { retention, retry_min: patient, retry_max: patient, ..OPTIONS };
     let mut rig = Rig::new(durable, OPTIONS);
+    let claim = rig.lane(LaneKind::Durable).protect();
     let mut ring = rig.driver.durable_ring(10_000, None);
     rig.step();
     let hand_over = |rig: &mut Rig, ring: &mut DurableRing| {
@@ -295,7 +305,7 @@ fn old_segments_go_while_the_disk_fails() {
     assert!(rig.wait(next).is_some_and(|wait| wait <= retention.every), "{next:?}");
     rig.durable.set_faults(DiskFaults::default());
     let segments = rig.lane(LaneKind::Durable).counters().segments;
-    rig.lane(LaneKind::Durable).keep_from(u64::MAX);
+    drop(claim);
     rig.step_after(retention.every);
     assert_eq!(rig.heard.take(), ["Removed Durable"]);
     assert!(rig.lane(LaneKind::Durable).counters().segments < segments);
@@ -306,13 +316,14 @@ fn old_segments_go_while_the_disk_fails() {
 fn nothing_goes_at_the_end() {
     let retention = Retention { bytes_max: Some(0), every: MS * 5, ..Retention::ALL };
     let mut rig = Rig::new(LaneOptions { retention, ..OPTIONS }, OPTIONS);
+    let claim = rig.lane(LaneKind::Durable).protect();
     let mut ring = rig.driver.durable_ring(10_000, None);
     for _ in 0..20 {
         ring.push(1, 0, &[b'x'; 364]).unwrap();
         rig.step_after(MS);
         rig.step_after(MS);
     }
-    rig.lane(LaneKind::Durable).keep_from(u64::MAX);
+    drop(claim);
     rig.driver.close();
     rig.step_after(retention.every);
     assert!(rig.driver.is_drained());
@@ -488,4 +499,27 @@ fn a_clock_that_goes_backwards_holds_up_nothing() {
         assert!(found.iter().map(|record| record.sequence).eq(1..=40));
         assert!(found.iter().map(|record| record.time_ms).eq((1..=40).map(|n| 5_000 - 100 * n)));
     }
+}
+
+/// Its space is freed, and what it counted remains.
+#[test]
+fn a_ring_without_a_producer_goes_after_its_last_record() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let lane = rig.lane(LaneKind::Firehose);
+    let mut others = rig.driver.firehose_ring(0, 1_000);
+    for _ in 0..3 {
+        let mut ring = rig.driver.firehose_ring(7, 300);
+        let taken = (0..5).filter(|_| ring.offer(1, 0, &[b'x'; 100])).count();
+        assert_eq!((taken, lane.state()), (2, LaneState::Full));
+        drop(ring);
+        rig.step();
+        rig.step_after(OPTIONS.commit.after);
+        assert!(others.offer(1, 0, b"goes on"));
+        rig.step_after(MS);
+        rig.step_after(OPTIONS.commit.after);
+    }
+    assert_eq!(rig.driver.rings(), 1);
+    let counters = lane.counters();
+    assert_eq!((counters.records, counters.shed, counters.lost), (9, 9, 9), "{counters:?}");
+    assert_eq!(lane.state(), LaneState::Writing);
 }

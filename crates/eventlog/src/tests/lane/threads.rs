@@ -206,17 +206,18 @@ fn shards_write_a_log_on_a_real_disk() {
     const RECORDS: u64 = 2_000;
     let temporary = tempfile::tempdir().unwrap();
     for life in 0..2 {
-        let mut log = open(temporary.path());
+        let log = open(temporary.path());
         let lanes = [LaneKind::Durable, LaneKind::Firehose].map(|kind| log.lane(kind));
+        let thread = log.start().unwrap();
+        let rings = thread.rings();
         let shards: Vec<_> = (0..SHARDS)
             .map(|shard| {
                 let (tell, told) = mpsc::channel();
                 let tell = move |what| tell.send(what).expect("the shard listens");
-                let durable = log.durable_ring(4_000, Some(Box::new(tell)));
-                (shard, durable, log.firehose_ring(shard.into(), 4_000), told)
+                let durable = rings.durable_ring(4_000, Some(Box::new(tell)));
+                (shard, durable, rings.firehose_ring(shard.into(), 4_000), told)
             })
             .collect();
-        let thread = log.start().unwrap();
         let run = |(shard, mut durable, mut firehose, told): (u8, _, _, mpsc::Receiver<_>)| {
             let durable: &mut crate::lane::DurableRing = &mut durable;
             let firehose: &mut crate::lane::FirehoseRing = &mut firehose;
@@ -273,9 +274,8 @@ fn shards_write_a_log_on_a_real_disk() {
 fn a_log_is_followed_while_it_is_written() {
     const RECORDS: u64 = 5_000;
     let temporary = tempfile::tempdir().unwrap();
-    let mut log = open(temporary.path());
-    let mut ring = log.firehose_ring(0, 1 << 20);
-    let thread = log.start().unwrap();
+    let thread = open(temporary.path()).start().unwrap();
+    let mut ring = thread.rings().firehose_ring(0, 1 << 20);
     let folder = DiskFolder::read_only(temporary.path().join(LaneKind::Firehose.name()));
     let shard = std::thread::spawn(move || {
         for serial in 1..=RECORDS {
@@ -416,12 +416,11 @@ fn the_end_comes_while_the_disk_fails() {
     let root = temporary.path().join("log");
     let lane = LaneOptions { retry_min: EVER * 2, retry_max: EVER * 2, ..LaneOptions::DURABLE };
     let options = LogOptions { durable: lane, park_max: EVER * 2, ..LogOptions::DEFAULT };
-    let (mut log, _) =
-        LogBuilder::open(&root, &options, GAPS, Box::new(|_, _| ()), |_, _| ()).unwrap();
+    let (log, _) = LogBuilder::open(&root, &options, GAPS, Box::new(|_, _| ()), |_, _| ()).unwrap();
     let (tell, told) = mpsc::channel();
     let tell = move |what| tell.send(what).expect("the shard listens");
-    let mut ring = log.durable_ring(1_000, Some(Box::new(tell)));
     let thread = log.start().unwrap();
+    let mut ring = thread.rings().durable_ring(1_000, Some(Box::new(tell)));
     std::fs::remove_dir_all(&root).unwrap();
     ring.push(1, 0, b"stuck").unwrap();
     assert!(matches!(
@@ -449,4 +448,29 @@ fn a_thread_that_panics_closes_its_lanes() {
     assert_eq!(thread.close(EVER), Err(CloseError::Panicked));
     assert_eq!((ring.state(), lane.state()), (LaneState::Closed, LaneState::Closed));
     assert_eq!(ring.push(1, 0, b"b"), Err(PushError::Closed));
+}
+
+/// Records are pushed before the thread knows of their ring.
+#[test]
+fn rings_are_added_while_the_thread_sleeps() {
+    let (durable, firehose) = (Gated::default(), Gated::default());
+    let driver = driver(&durable, &firehose);
+    let thread = LogThread::start(driver, EVER * 60).unwrap();
+    let rings = thread.rings().clone();
+    for round in 0..1_000_u64 {
+        let (tell, told) = mpsc::channel();
+        let tell = move |what| tell.send(what).expect("somebody listens");
+        let mut ring = rings.durable_ring(1_000, Some(Box::new(tell)));
+        let position = ring.push(1, 0, b"x").unwrap();
+        let Ok(LaneEvent::Durable { through, .. }) = told.recv_timeout(EVER) else {
+            panic!("ring {round} is not read")
+        };
+        assert!(through == position && ring.is_durable(position));
+        assert!(rings.firehose_ring(0, 300).offer(1, 0, b"y"));
+    }
+    assert_eq!(thread.close(EVER), Ok(UnfinishedRecords::default()));
+    let count = |disk: &Gated| LogReader::new(disk).unwrap().count();
+    assert_eq!((count(&durable), count(&firehose)), (1_000, 1_000));
+    assert_eq!(rings.durable_ring(1_000, None).push(1, 0, b"late"), Err(PushError::Closed));
+    assert!(!rings.firehose_ring(0, 300).offer(1, 0, b"late"));
 }

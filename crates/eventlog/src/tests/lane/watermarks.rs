@@ -135,12 +135,12 @@ fn what_is_gone_after_a_crash_is_missing() {
         let (log, recoveries) = opened.expect("the folder is ours");
         (log, recoveries, problems)
     };
-    let (mut log, ..) = open();
-    let mut ring = log.firehose_ring(0, 100_000);
+    let log = open().0.start().expect("a thread");
+    let mut ring = log.rings().firehose_ring(0, 100_000);
     for _ in 0..20 {
         assert!(ring.offer(1, 0, &[b'x'; 500]));
     }
-    let left = log.start().expect("a thread").close(Duration::from_secs(5)).expect("it ends");
+    let left = log.close(Duration::from_secs(5)).expect("it ends");
     assert_eq!(left.firehose, 0);
     // As after a kill: no seal, and only the first segments remain.
     let folder = root.join("firehose");

@@ -9,6 +9,7 @@ use std::path::Path;
 use eventlog::disk::{Disk, DiskFolder};
 use eventlog::lane::{
     DurableRing, LaneEvent, LaneHandle, LaneKind, LaneListener, LogBuilder, PushError,
+    RetentionClaim,
 };
 use eventlog::{LogEntry, LogReadError, LogReader};
 use events::RecordKind;
@@ -25,6 +26,7 @@ pub struct NoticeJournal {
     events: mpsc::UnboundedReceiver<LaneEvent>,
     is_log_running: bool,
     tickets: TicketQueue,
+    claim: RetentionClaim,
     kept_from: u64,
 }
 
@@ -65,6 +67,7 @@ impl NoticeJournal {
         }));
         Self {
             ring,
+            claim: lane.protect(),
             lane,
             events,
             is_log_running: true,
@@ -125,7 +128,7 @@ impl NoticeJournal {
     pub fn keep_from(&mut self, sequence: u64) {
         if sequence > self.kept_from {
             self.kept_from = sequence;
-            self.lane.keep_from(sequence);
+            self.claim.keep_from(sequence);
         }
     }
 }

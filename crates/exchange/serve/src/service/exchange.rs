@@ -167,10 +167,6 @@ impl Exchange {
             }
             _ => (0..shards).map(|_| None).collect(),
         };
-        if let (Some(recording), None) = (&recording, &dispatcher) {
-            // Without a dispatcher the next start reads only the log's last generation.
-            recording.lanes().durable.keep_from(u64::MAX);
-        }
         let own_key = dispatcher.as_ref().map(|dispatcher| dispatcher.own_key);
         let registry = DspRegistry::new(shards, guards.clone(), resolver);
         let generations = GenerationBuilder::new(config, campaigns, registry, own_key, log);

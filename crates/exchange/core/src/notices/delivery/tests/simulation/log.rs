@@ -9,7 +9,7 @@ use eventlog::disk::SyncMeter;
 use eventlog::disk::testing::FaultDisk;
 use eventlog::lane::{
     DurableRing, GapFormat, LaneEvent, LaneHandle, LaneKind, LaneOptions, LaneSetup, LaneState,
-    LaneTime as LogNow, LogDriver, NextStep, PushError, Retention,
+    LaneTime as LogNow, LogDriver, NextStep, PushError, Retention, RetentionClaim,
 };
 use eventlog::{LogEntry, LogReadError, LogReader, LogWriter, WriterOptions};
 
@@ -38,6 +38,7 @@ const OPTIONS: LaneOptions = LaneOptions {
 
 pub struct SharedLog {
     keeper: LogDriver<FaultDisk>,
+    claim: RetentionClaim,
     lane: LaneHandle,
     ring: DurableRing,
     others: DurableRing,
@@ -67,6 +68,7 @@ impl SharedLog {
         let ring = keeper.durable_ring(RING_BYTES, Some(tell));
         let others = keeper.durable_ring(RING_BYTES, None);
         Some(Self {
+            claim: keeper.lane(LaneKind::Durable).protect(),
             lane: keeper.lane(LaneKind::Durable),
             keeper,
             ring,
@@ -150,7 +152,7 @@ impl SharedLog {
     }
 
     pub fn keep_from(&self, sequence: u64) {
-        self.lane.keep_from(sequence);
+        self.claim.keep_from(sequence);
     }
 
     /// Ends the process cleanly: accepts no more, and writes what it accepted. Returns our records
