@@ -65,6 +65,9 @@ pub trait Service: RunningService + Sized {
     /// Ports that it cannot start without.
     const NEEDS: &'static [&'static str] = &[];
 
+    /// Whether a process may run nothing else. False for a service that only serves others.
+    const RUNS_ALONE: bool = true;
+
     /// Configuration tables whose changes need a restart. Those that [`Self::reload`] applies must
     /// not be listed.
     const FIXED_TABLES: &'static [&'static str] = &[Self::NAME];

@@ -135,19 +135,20 @@ impl<'a> Section<'a> {
     }
 
     /// Records a problem across several keys. Messages show `value` if no file gives the key, and
-    /// never for a secret; `remedy` is a lower-case fragment.
+    /// never for a secret; `remedy` is a lower-case fragment. `key` may be dotted, if it names no
+    /// secret.
     pub fn problem(&mut self, key: &str, value: impl Display, remedy: impl Into<String>) {
         if self.log.is_incomplete() {
             // The problem may concern keys in an unread part of a file.
             return;
         }
         let secret = is_secret(&self.declared.known, key);
-        let (place, value) = match self.given(key) {
+        let (place, value) = match self.given_below(key) {
             Some(given) if secret => (Some(given.place), shown_secret(given.value)),
             Some(given) => (Some(given.place), self.shown(given.value)),
             None => (self.place, (!secret).then(|| value.to_string())),
         };
-        self.note(place, self.path_of(key), value, || remedy.into());
+        self.note(place, joined(&self.path.dotted(), key), value, || remedy.into());
     }
 
     /// Declares a key and reads it. Every getter of values calls this.
@@ -253,6 +254,18 @@ impl<'a> Section<'a> {
     pub(super) fn given(&self, key: &str) -> Option<GivenKey<'a>> {
         let (name, value) = self.table?.get_key_value(key)?;
         Some(GivenKey { place: self.source.place(name.span().start), value })
+    }
+
+    /// The value of a dotted key.
+    fn given_below(&self, key: &str) -> Option<GivenKey<'a>> {
+        let mut names = key.split('.');
+        let mut given = self.given(names.next()?)?;
+        for name in names {
+            let DeValue::Table(table) = given.value.get_ref() else { return None };
+            let (name, value) = table.get_key_value(name)?;
+            given = GivenKey { place: self.source.place(name.span().start), value };
+        }
+        Some(given)
     }
 
     /// A value as messages show it. None if it is a table.

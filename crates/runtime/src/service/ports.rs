@@ -1,4 +1,5 @@
-//! Values that services offer each other at startup: each port is offered once and taken once.
+//! Values that services offer each other at startup: each port is offered once, and taken once or
+//! cloned by several services.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -43,5 +44,15 @@ impl Ports {
     pub fn take<T: Send + 'static>(&mut self, port: &Port<T>) -> Option<T> {
         let offered = self.0.remove(port.name)?;
         Some(*offered.downcast().expect("a port has one type"))
+    }
+
+    /// A clone of the value, which stays for other services. None if no service of the file offers
+    /// it.
+    ///
+    /// # Panics
+    /// If the value has another type.
+    pub fn get<T: Clone + 'static>(&self, port: &Port<T>) -> Option<T> {
+        let offered = self.0.get(port.name)?;
+        Some(offered.downcast_ref::<T>().expect("a port has one type").clone())
     }
 }

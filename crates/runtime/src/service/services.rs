@@ -72,8 +72,10 @@ impl Services {
         Ok(ordered)
     }
 
+    /// Sections of the services that may run alone.
     pub(super) fn sections(&self) -> String {
-        let sections = self.kinds.iter().map(|kind| format!("[{}]", kind.name));
+        let kinds = self.kinds.iter().filter(|kind| kind.runs_alone);
+        let sections = kinds.map(|kind| format!("[{}]", kind.name));
         sections.collect::<Vec<_>>().join(", ")
     }
 

@@ -49,7 +49,7 @@ pub struct ShellOptions<'o> {
 /// Why the process does not start, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellError {
-    /// The file has no section of a service.
+    /// The file has no section of a service that may run alone.
     #[error("the configuration switches no service on: add one of {0}")]
     NoService(String),
     /// The process may open too few files.
@@ -96,7 +96,7 @@ impl Shell {
     ) -> Result<Self, ShellError> {
         let ShellOptions { effective, file, folder, listeners, shutdown, control } = options;
         let kinds = services.in_start_order(&config.services)?;
-        if kinds.is_empty() {
+        if !kinds.iter().any(|kind| kind.runs_alone) {
             return Err(ShellError::NoService(services.sections()));
         }
         let outbound = share_descriptors(&kinds, &mut config)?;

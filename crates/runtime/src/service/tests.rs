@@ -289,6 +289,12 @@ const TEXT: Port<&str> = Port::new("text");
 /// A service without keys, the ports that it names, and what its start does with them.
 macro_rules! service {
     ($service:ident, $name:literal, [$($list:ident: $port:ident),*], $start:expr) => {
+        service!($service, $name, [$($list: $port),*], $start, runs_alone: true);
+    };
+    (
+        $service:ident, $name:literal, [$($list:ident: $port:ident),*], $start:expr,
+        runs_alone: $runs_alone:literal
+    ) => {
         struct $service;
 
         impl RunningService for $service {}
@@ -296,6 +302,7 @@ macro_rules! service {
         impl Service for $service {
             const NAME: &'static str = $name;
             $(const $list: &'static [&'static str] = &[$port.name()];)*
+            const RUNS_ALONE: bool = $runs_alone;
             type Config = ();
 
             fn read(s: &mut Section<'_>) -> Option<()> {
@@ -318,17 +325,22 @@ service!(NeedsAndUses, "both", [NEEDS: NUMBER, USES: TEXT], |ports| {
 });
 service!(Offers, "offers", [OFFERS: NUMBER], |ports| ports.offer(&NUMBER, 7));
 service!(OffersText, "offers-text", [OFFERS: TEXT], |ports| ports.offer(&TEXT, "seven"));
+service!(ClonesText, "clones", [USES: TEXT], |ports| assert_eq!(ports.get(&TEXT), Some("seven")));
+service!(ServesOthers, "serves", [OFFERS: TEXT], |ports| ports.offer(&TEXT, "seven"), runs_alone: false);
+
+/// Starts and ends the services of these sections.
+fn run(services: &Services, sections: &str) -> Result<(), ShellError> {
+    let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n{sections}");
+    let (shell, shutdown) = start(services, &text, Vec::new())?;
+    shutdown.begin();
+    shell.join()
+}
 
 #[test]
 fn services_start_after_those_whose_ports_they_use() {
     let services = Services::default().with::<Needs>().with::<Uses>().with::<NeedsAndUses>();
     let services = services.with::<Offers>().with::<OffersText>();
-    let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
-    let check = |sections: &str| {
-        let (shell, shutdown) = start(&services, &format!("{admin}{sections}"), Vec::new())?;
-        shutdown.begin();
-        shell.join()
-    };
+    let check = |sections: &str| run(&services, sections);
     check("[needs]\n[offers]\n").expect("in any order of the sections");
     check("[both]\n[offers]\n[offers-text]\n").expect("after every service whose ports it uses");
     check("[uses]\n").expect("it does without");
@@ -340,6 +352,25 @@ fn services_start_after_those_whose_ports_they_use() {
         "the configuration switches no service on: add one of [needs], [uses], [both], [offers], \
          [offers-text]"
     );
+}
+
+#[test]
+fn a_port_is_cloned_by_several_services() {
+    let services = Services::default().with::<ClonesText>().with::<NeedsAndUses>();
+    let services = services.with::<Offers>().with::<OffersText>();
+    run(&services, "[clones]\n[both]\n[offers]\n[offers-text]\n").expect("one clones, one takes");
+    let (mut ports, text) = (Ports::default(), Some("seven"));
+    assert_eq!(ports.get(&TEXT), None);
+    ports.offer(&TEXT, "seven");
+    assert_eq!((ports.get(&TEXT), ports.get(&TEXT), ports.take(&TEXT)), (text, text, text));
+}
+
+#[test]
+fn a_service_that_only_serves_others_does_not_run_alone() {
+    let services = Services::default().with::<ServesOthers>().with::<ClonesText>();
+    run(&services, "[serves]\n[clones]\n").expect("it serves another");
+    let refused = run(&services, "[serves]\n").expect_err("it serves nobody").to_string();
+    assert_eq!(refused, "the configuration switches no service on: add one of [clones]");
 }
 
 #[test]

@@ -121,6 +121,22 @@ fn unknown_and_renamed_keys() {
 }
 
 #[test]
+fn cross_key_problems_name_keys_of_nested_tables() {
+    let read = |s: &mut Section<'_>| {
+        s.section("exchange", "Exchange.", |s| s.integer("bids", 1, ..=9_u8, "Bids."));
+        s.problem("exchange.bids", 7, "clashes");
+    };
+    for (text, want) in [
+        ("[exchange]\nbids = 5", "line 2: exchange.bids = 5: clashes"),
+        ("[exchange]", "exchange.bids = 7: clashes"),
+        ("", "exchange.bids = 7: clashes"),
+    ] {
+        let problems = parse("a.toml", text, read).unwrap_err().to_string();
+        assert!(problems.ends_with(want), "{problems}");
+    }
+}
+
+#[test]
 fn cross_key_problems_show_what_the_file_says() {
     check(
         "[exchange]\nanswer_reserve = \"1s\"",
