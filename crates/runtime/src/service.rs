@@ -152,6 +152,9 @@ pub trait RunningService: Any + Send + Sync {
         Vec::new()
     }
 
+    /// Runs once the last shard has ended, before any service closes.
+    fn shards_ended(&self) {}
+
     /// Ends what exists once per process, after the last shard has ended.
     ///
     /// # Errors

@@ -140,6 +140,7 @@ impl<S: Service> LoneService<S> {
     /// Why it failed.
     pub fn join(self) -> Result<(), ServiceError> {
         let ended = self.shards.join();
+        self.service.shards_ended();
         self.service.close()?;
         ended.map_err(|panicked| ServiceError::Defect(panicked.into()))
     }

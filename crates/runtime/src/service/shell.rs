@@ -185,6 +185,7 @@ impl Shell {
         let Self { running, shards, admin, exporting, reload, _threads, .. } = self;
         let ended = shards.join();
         drop(reload);
+        running.iter().for_each(|of| of.service.shards_ended());
         let (offering, others): (Vec<_>, Vec<_>) =
             running.into_iter().rev().partition(|of| !of.kind.offers.is_empty());
         let mut closed: Vec<_> = others.iter().map(|of| of.service.close()).collect();
