@@ -3,10 +3,13 @@
 
 use exchange_serve::ExchangeConfig;
 use libfuzzer_sys::fuzz_target;
+use record::RecordConfig;
+use runtime::config::Section;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Err(problems) = runtime::config::parse("fuzz.toml", text, ExchangeConfig::read) {
+    let read = |s: &mut Section<'_>| (RecordConfig::read(s), ExchangeConfig::read(s));
+    if let Err(problems) = runtime::config::parse("fuzz.toml", text, read) {
         assert!(problems.to_string().contains("nothing was started"));
     }
 });

@@ -10,6 +10,7 @@ use exchange_serve::Exchange;
 use exchange_serve::campaigns::unknown_seat;
 use pacer_serve::check_files;
 use pacer_serve::registry::CheckedFiles;
+use record::RecordService;
 use runtime::config::{
     ConfigProblem, Loaded, Section, Sources, default_toml, describe, json_schema, load_tracked,
     reference_markdown,
@@ -23,16 +24,24 @@ use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::millis;
 
 pub(crate) fn services() -> Services {
-    Services::default().with::<Exchange>().with::<Pacer>().link::<Exchange>(budgets::link)
+    let services = Services::default().with::<RecordService>().with::<Exchange>().with::<Pacer>();
+    services.link::<Exchange>(budgets::link)
 }
 
 /// Declares and reads everything in `vickrey.toml`.
 pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
     let mut config = ShellConfig::read(&services(), s);
-    let exchange = config.service::<Exchange>();
+    let node = config.service::<RecordService>().map(|record| record.node);
+    let exchange = config.service_mut::<Exchange>();
     let is_exchange = exchange.is_some();
-    let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
-    let lifetimes = notices.map(|notices| notices.lifetimes);
+    let lifetimes = exchange.and_then(|exchange| {
+        exchange.node = node;
+        exchange.notices.as_ref().map(|notices| notices.lifetimes)
+    });
+    if lifetimes.is_some() && node.is_none() {
+        let remedy = "needs [record], where what is owed to DSPs is kept";
+        s.problem("exchange.notices", "…", remedy);
+    }
     match (config.service_mut::<Pacer>(), lifetimes) {
         (Some(budgets), Some(lifetimes)) => budgets::set_billing_windows(budgets, &lifetimes),
         (Some(_), None) if is_exchange => {

@@ -15,6 +15,7 @@ use exchange_core::explain::Explanation;
 use exchange_serve::explain::rehearse;
 use exchange_serve::{Exchange, ExchangeConfig};
 use openrtb::{BidRequest, InvalidRequest, parse_request};
+use record::RecordService;
 
 use crate::config::read_config;
 use crate::exit::{CommandFailure, Exit};
@@ -75,7 +76,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             let rehearsed = rehearse(&exchange, &body, AUCTION_ID, |_| answers::NO_BID);
             let own = rehearsed.map_err(wrong)?.request;
             // The request that the exchange got says that it is a test; the caller's may not.
-            Explanation { request: own, ..live::ask(exchange, &body)? }
+            let record = config.take_service::<RecordService>();
+            Explanation { request: own, ..live::ask(exchange, record, &body)? }
         }
     };
     let mut out = std::io::stdout().lock();

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::driver::{LogDriver, UnfinishedRecords};
 use super::lane_writer::LaneSetup;
 use super::report::LaneReporter;
-use super::ring::{DurableRing, FirehoseRing, LaneListener};
 use super::rings::{AddedRing, LogRings};
 use super::schedule::{LaneTime, NextStep};
 use super::status::LaneHandle;
@@ -144,16 +143,6 @@ impl LogBuilder {
     /// A handle to a lane.
     pub fn lane(&self, kind: LaneKind) -> LaneHandle {
         self.driver.lane(kind)
-    }
-
-    /// See [`LogDriver::durable_ring`].
-    pub fn durable_ring(&mut self, bytes: usize, listener: Option<LaneListener>) -> DurableRing {
-        self.driver.durable_ring(bytes, listener)
-    }
-
-    /// See [`LogDriver::firehose_ring`].
-    pub fn firehose_ring(&mut self, shard: u32, bytes: usize) -> FirehoseRing {
-        self.driver.firehose_ring(shard, bytes)
     }
 
     /// Starts the thread.

@@ -1,11 +1,11 @@
 //! The exchange's keys in `vickrey.toml`, turned into the market's rules and socket options.
 
+mod bodies;
 mod currency;
 mod direct;
 mod dsp;
 mod guard;
 mod notices;
-mod record;
 mod terms;
 mod tls;
 mod unique_ids;
@@ -25,11 +25,11 @@ use units::{Currency, Ppm};
 
 use crate::fanout::{Backoff, PoolLimits};
 
+pub use bodies::BodiesConfig;
 pub use direct::{DIRECT_DSP, DirectRules};
 pub use dsp::DspAddress;
 pub(crate) use notices::parse_key;
 pub use notices::{CallLimits, NoticesConfig};
-pub use record::{BodiesConfig, RecordConfig};
 pub use terms::CallerTerms;
 
 use currency::{CurrencyConfig, read_currency};
@@ -71,12 +71,15 @@ pub struct ExchangeConfig {
     pub(crate) breaker: BreakerLimits,
     /// A timeout counts against a DSP only if it had at least this long.
     pub timeout_counts_after: Duration,
-    /// None: callers fire the DSPs' notices themselves. Needs a record.
+    /// None: callers fire the DSPs' notices themselves. Needs the record.
     pub notices: Option<NoticesConfig>,
     /// Terms for callers, by publisher id.
     pub callers: HashMap<Box<str>, CallerTerms>,
-    /// None: auctions are not recorded.
-    pub record: Option<RecordConfig>,
+    /// How much of bodies is recorded, if auctions are.
+    pub bodies: BodiesConfig,
+    /// Number of this node, by which `notices` may name it too. The reader of the file sets it.
+    /// None if nothing is recorded.
+    pub node: Option<u32>,
     /// The market's rates as decimal text.
     pub rates_as_read: Vec<(Currency, Box<str>)>,
     /// The whole configuration, secrets masked, for the record. The reader of the file sets it.
@@ -106,16 +109,13 @@ pub struct InboundLimits {
 }
 
 impl ExchangeConfig {
-    /// Declares and reads `[currency]`, `[record]`, `[exchange]`, `[[dsp]]`, `[[publisher]]`,
-    /// `[[deal]]` and `[[floor]]`. None without `[exchange]`: the service is off.
+    /// Declares and reads `[currency]`, `[exchange]`, `[[dsp]]`, `[[publisher]]`, `[[deal]]` and
+    /// `[[floor]]`. None without `[exchange]`: the service is off.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
         let CurrencyConfig { base: currency, rates, as_read: rates_as_read } =
             s.section("currency", "Base currency and exchange rates.", read_currency);
-        let about = "On-disk record of auctions, configurations and billing notices: see `vickrey \
-             log`.";
-        let record = s.table("record", about, RecordConfig::read);
         let own = s.service("exchange", "Accepts bid requests and runs auctions.", |s| {
-            Self::read_exchange(s, &rates, record.is_some())
+            Self::read_exchange(s, &rates)
         });
         let ids = UniqueIds::default();
         let signals = own.as_ref().map_or_else(TrackingSignals::default, |own| own.signals);
@@ -137,11 +137,11 @@ impl ExchangeConfig {
         own.market.publishers.named = named.terms;
         own.market.publishers.others.notices = mode.unwrap_or_default();
         own.market = Market { deals, floors, rates, currency, ..own.market };
-        Some(Self { callers: named.callers, record, rates_as_read, ..own })
+        Some(Self { callers: named.callers, rates_as_read, ..own })
     }
 
     /// Reads `[exchange]`; the rest is still empty.
-    fn read_exchange(s: &mut Section<'_>, rates: &Rates, is_recorded: bool) -> Self {
+    fn read_exchange(s: &mut Section<'_>, rates: &Rates) -> Self {
         s.renamed("house", "direct");
         let mut own = Self {
             listen: s.socket_address(
@@ -194,19 +194,22 @@ impl ExchangeConfig {
                  their notice URLs for the caller to fire.",
                 NoticesConfig::read,
             ),
+            bodies: s.section(
+                "bodies",
+                "Full requests and responses in the record, in addition to the data that clearing \
+                 used. Without [record], nothing is recorded.",
+                bodies::read_bodies,
+            ),
             endpoints: Vec::new(),
             guards: Vec::new(),
             callers: HashMap::new(),
-            record: None,
+            node: None,
             rates_as_read: Vec::new(),
             text: String::new(),
         };
         let tie_key = read_tie_key(s);
         own.tie_key_is_drawn = tie_key.is_none();
         own.market.tie_key = tie_key.unwrap_or(own.market.tie_key);
-        if own.notices.is_some() && !is_recorded {
-            s.problem("notices", "…", "needs [record], where what is owed to DSPs is kept");
-        }
         own
     }
 }

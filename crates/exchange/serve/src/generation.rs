@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::budgets::campaigns::Campaigns;
-use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
-use crate::notices::Sealer;
+use crate::config::{ExchangeConfig, NoticesConfig};
+use crate::notices::{NodeKey, Sealer};
 use crate::recording::{GenerationLog, GenerationRecordError};
 
 pub use in_force::{DspInForce, Generation};
@@ -40,12 +40,10 @@ pub(crate) struct GenerationBuilder {
     config: ExchangeConfig,
     campaigns: Arc<Campaigns>,
     registry: DspRegistry,
-    /// Kept beside the log, in case none is configured. None without a dispatcher.
-    own_key: Option<[u8; 32]>,
+    /// Of the open record. None without a dispatcher.
+    key: Option<NodeKey>,
     /// The dispatcher's configuration, which reloads do not change.
     notices: Option<NoticesConfig>,
-    /// The record's configuration, which reloads do not change.
-    record: Option<RecordConfig>,
     log: Option<GenerationLog>,
     /// Seats that have an account but no DSP, each with the reason; warned of once.
     unknown_seats: BTreeMap<String, String>,
@@ -60,22 +58,21 @@ impl GenerationBuilder {
         config: ExchangeConfig,
         campaigns: Campaigns,
         mut registry: DspRegistry,
-        own_key: Option<[u8; 32]>,
+        key: Option<NodeKey>,
         mut log: Option<GenerationLog>,
     ) -> Result<Self, GenerationRecordError> {
         let mut joined = config.clone();
         campaigns.add_to_market(&mut joined.market);
         let number = log.as_mut().map_or(Ok(1), |log| log.record(&joined, campaigns.number))?;
         let campaigns = Arc::new(campaigns);
-        let sealer = Sealer::of(&config, own_key, config.record.as_ref());
+        let sealer = Sealer::of(&config, key);
         let generation = registry.generation(number, joined, &campaigns, None);
         let mut generations = Self {
             notices: config.notices.clone(),
-            record: config.record.clone(),
             config,
             campaigns,
             registry,
-            own_key,
+            key,
             log,
             unknown_seats: BTreeMap::new(),
             published: watch::Sender::new(Arc::new(Generation { sealer, ..generation })),
@@ -122,7 +119,6 @@ impl GenerationBuilder {
             config.market.tie_key = before.config.market.tie_key;
         }
         needs_restart.extend(restart_of_notices(self.notices.as_ref(), config.notices.as_ref()));
-        needs_restart.extend(restart_of_record(self.record.as_ref(), config.record.as_ref()));
         let configured = config.clone();
         self.campaigns.add_to_market(&mut config.market);
         let number = match &mut self.log {
@@ -131,7 +127,7 @@ impl GenerationBuilder {
         };
         self.config = configured;
         // Without notices nothing new is sealed, but earlier tokens open until they expire.
-        let sealer = Sealer::of(&config, self.own_key, self.record.as_ref());
+        let sealer = Sealer::of(&config, self.key);
         let sealer = sealer.or_else(|| before.sealer.clone());
         let generation = self.registry.generation(number, config, &self.campaigns, Some(&before));
         let generation = Generation { sealer, ..generation };
@@ -187,16 +183,6 @@ fn restart_of_notices(
         (notices.calls.clone(), trusted, notices.policy, notices.node_connections_max)
     };
     (dispatcher.map(fixed) != after.map(fixed)).then_some("exchange.notices")
-}
-
-/// The same for the record: a reload changes only which bodies are recorded.
-fn restart_of_record(
-    open: Option<&RecordConfig>,
-    after: Option<&RecordConfig>,
-) -> Option<&'static str> {
-    let fixed =
-        |record: &RecordConfig| RecordConfig { bodies: Default::default(), ..record.clone() };
-    (open.map(fixed) != after.map(fixed)).then_some("record")
 }
 
 #[cfg(test)]

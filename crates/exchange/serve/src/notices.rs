@@ -16,6 +16,6 @@ pub use dispatcher::{
     NoticeSender, NoticeStatus, NoticeTiming,
 };
 pub use nodes::{ForeignBeacon, NodeClient};
-pub use sealer::{Sealer, read_or_create_key};
+pub use sealer::{NodeKey, Sealer, read_or_create_key};
 pub use settlements::{NoBudgets, Settlements};
 pub use start::{ReplayError, replay};

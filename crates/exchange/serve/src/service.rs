@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use record::RECORD;
 use runtime::admin::{Api, ChangeAllowance, Readiness};
 use runtime::config::{Effective, Section};
 use runtime::metrics::Exposition;
@@ -23,6 +24,7 @@ use crate::config::ExchangeConfig;
 use crate::http::AUCTION_PATH;
 use crate::service::exposition::{MetricsSources, expose};
 
+use exchange::ExchangePorts;
 pub use exchange::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};
 
 /// Fewest outbound connections to start with; each shard needs at least one for each DSP.
@@ -31,7 +33,7 @@ const OUTBOUND_MIN: u64 = 16;
 impl Service for Exchange {
     const NAME: &'static str = "exchange";
     /// Budgets come from the ledger.
-    const USES: &'static [&'static str] = &["ledger"];
+    const USES: &'static [&'static str] = &["ledger", RECORD.name()];
     const FIXED_TABLES: &'static [&'static str] = &[];
 
     type Config = ExchangeConfig;
@@ -48,9 +50,9 @@ impl Service for Exchange {
         let shards = shards as u64;
         // A reload may add the first DSP.
         let dsps = config.market.dsps.len().max(1) as u64;
-        let of_notices = config.notices.as_ref().zip(config.record.as_ref());
-        let notices = of_notices.map_or(0, |(notices, record)| {
-            let nodes = notices.nodes.keys().filter(|node| **node != record.node).count() as u64;
+        let notices = config.notices.as_ref().map_or(0, |notices| {
+            let others = notices.nodes.keys().filter(|node| config.node != Some(**node));
+            let nodes = others.count() as u64;
             dsps * notices.calls.connections_max as u64
                 + shards * nodes * notices.node_connections_max as u64
         });
@@ -65,17 +67,20 @@ impl Service for Exchange {
     }
 
     fn start(config: ExchangeConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
-        let budgets = startup.ports.take(&BUDGETS);
+        let ports = ExchangePorts {
+            record: startup.ports.get(&RECORD),
+            budgets: startup.ports.take(&BUDGETS),
+        };
         let config = match startup.effective {
             Some(effective) => ExchangeConfig { text: effective.to_toml(), ..config },
             None => config,
         };
-        warn_of_open_directory(&config);
         if config.market.dsps.is_empty() {
-            let only = if budgets.is_some() { "direct campaigns alone bid" } else { "nobody bids" };
+            let only =
+                if ports.budgets.is_some() { "direct campaigns alone bid" } else { "nobody bids" };
             warn!("no [[dsp]] is configured: {only}");
         }
-        Self::open(config, startup, budgets).map_err(ServiceError::unavailable)
+        Self::open(config, startup, ports).map_err(ServiceError::unavailable)
     }
 
     fn reload(
@@ -126,8 +131,9 @@ impl RunningService for Exchange {
 
     fn expose(self: Arc<Self>, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics().clone());
-        let (dispatcher, record) = (self.notices.clone(), self.record_lanes.clone());
-        let beside = MetricsSources { guards: self.guards.clone(), dispatcher, record };
+        let firehose = self.record.as_ref().map(|record| record.firehose.clone());
+        let (guards, dispatcher) = (self.guards.clone(), self.notices.clone());
+        let beside = MetricsSources { guards, dispatcher, firehose };
         if let Some(funnels) = self.funnels.clone() {
             exposition.add(move |page| funnels.expose(page));
         }
@@ -148,16 +154,5 @@ impl RunningService for Exchange {
     fn close(&self) -> Result<(), ServiceError> {
         self.end();
         Ok(())
-    }
-}
-
-/// Directories that we create are private; an existing one may be open to others.
-fn warn_of_open_directory(config: &ExchangeConfig) {
-    let Some(record) = &config.record else { return };
-    if let Some(mode) = runtime::process::open_to_others(&record.directory) {
-        warn!(
-            "record.directory: other users have rights to {} (mode {mode:o}): chmod 700",
-            record.directory.display()
-        );
     }
 }

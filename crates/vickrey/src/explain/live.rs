@@ -8,8 +8,9 @@ use std::time::Duration;
 use exchange_core::explain::Explanation;
 use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig};
 use openrtb::members;
+use record::{RECORD, RecordConfig, RecordService};
 use runtime::listen::listen;
-use runtime::service::{LoneOptions, LoneService, Ports};
+use runtime::service::{LoneOptions, LoneService, Ports, RunningService as _};
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
@@ -22,7 +23,11 @@ const DRAIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs an auction for `body`, a valid request, among the DSPs of `config`.
-pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Explanation> {
+pub(super) fn ask(
+    mut config: ExchangeConfig,
+    record: Option<RecordConfig>,
+    body: &str,
+) -> anyhow::Result<Explanation> {
     // It has no other callers, and nothing is kept.
     config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     config.tls = None;
@@ -31,9 +36,15 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     let publishers = &mut config.market.publishers;
     publishers.others.debug = true;
     publishers.named.values_mut().for_each(|terms| terms.debug = true);
-    let record = tempfile::tempdir()?;
-    if let Some(config) = &mut config.record {
-        config.directory = record.path().to_path_buf();
+    let folder = tempfile::tempdir()?;
+    let record = record.map(|config| {
+        let config = RecordConfig { directory: folder.path().to_path_buf(), ..config };
+        RecordService::open(&config).map_err(CommandFailure::unavailable)
+    });
+    let record = record.transpose()?;
+    let mut ports = Ports::default();
+    if let Some(record) = &record {
+        ports.offer(&RECORD, record.record().clone());
     }
     let patience = config.limits.tmax_max + PATIENCE;
     let body = asking(body).ok_or_else(|| CommandFailure::usage("the request is not an object"))?;
@@ -45,7 +56,7 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
         listeners: vec![callers],
         shutdown: shutdown.clone(),
         tracer: Tracer::off(),
-        ports: Ports::default(),
+        ports,
     };
     let exchange =
         LoneService::<Exchange>::start(config, options).map_err(CommandFailure::of_service)?;
@@ -56,6 +67,7 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     let answer = post(address, &body, patience);
     shutdown.begin();
     exchange.join().map_err(CommandFailure::of_service)?;
+    record.map_or(Ok(()), |record| record.close()).map_err(CommandFailure::of_service)?;
     explanation(&answer?)
 }
 

@@ -9,7 +9,7 @@ use audit::{
     RecordedLane, SegmentWalk,
 };
 use clap::Args;
-use exchange_serve::Exchange;
+use record::RecordService;
 use runtime::config::load_tracked;
 
 use crate::config::read_config;
@@ -22,7 +22,7 @@ pub(crate) struct RecordSource {
     /// The record's directory, with `durable` and `firehose`
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Configuration file of the exchange that writes it
+    /// Configuration file of the node that writes it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -49,8 +49,8 @@ impl RecordSource {
 
 fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
     let (loaded, _) = load_tracked(config, read_config);
-    let exchange = loaded.map_err(CommandFailure::usage)?.value.take_service::<Exchange>();
-    exchange.and_then(|exchange| exchange.record).map(|record| record.directory).ok_or_else(|| {
+    let record = loaded.map_err(CommandFailure::usage)?.value.take_service::<RecordService>();
+    record.map(|record| record.directory).ok_or_else(|| {
         let file = config.display();
         CommandFailure::usage(format!("{file} has no [record]: nothing is recorded by it"))
     })

@@ -225,6 +225,27 @@ fn a_check_warns_of_beacons_that_secure_pages_do_not_load() {
 }
 
 #[test]
+fn notices_need_a_record() {
+    let of = |rest: &str| {
+        let main =
+            format!("[exchange]\n[exchange.notices]\nurl = \"https://x.example/n/\"\n{rest}");
+        files(&[("vickrey.toml", &main)])
+    };
+    let why = "line 2: exchange.notices: needs [record], where what is owed to DSPs is kept";
+    let (_folder, path) = of("");
+    check(&["config", "check", &path], 64, &[], &[why]);
+    let (_folder, path) = of("[record]\n");
+    check(&["config", "check", &path], 0, &["no problems"], &[]);
+}
+
+#[test]
+fn a_record_alone_is_no_service() {
+    let (_folder, path) = files(&[("vickrey.toml", "[record]\n")]);
+    let why = "the configuration switches no service on: add one of [exchange], [budgets]";
+    check(&["serve", "--config", &path], 64, &[], &[why]);
+}
+
+#[test]
 fn included_files_belong_to_the_configuration() {
     let main = "include = [\"dsps.d/*.toml\", \"rates.toml\"]\n[exchange]\n";
     let rates = "[currency.rates]\nEUR = \"1.08\"\n";

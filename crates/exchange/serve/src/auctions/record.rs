@@ -50,8 +50,7 @@ impl AuctionRecorder<'_> {
             (None, None) => AuctionEnding::Abandoned,
         };
         let Some(recorder) = &self.shard.parts.recorder else { return };
-        let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
-        let bodies = bodies.filter(BodiesConfig::draws);
+        let bodies = Some(self.snapshot.config().bodies).filter(BodiesConfig::draws);
         // A body that cannot be masked is not recorded.
         let masks = bodies.map(|bodies| match self.request.is_coppa() {
             true => Masks::COPPA,

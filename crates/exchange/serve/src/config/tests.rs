@@ -69,19 +69,19 @@ fn nodes_are_told_apart() {
     let node =
         |id: &str, url: &str| format!("[[exchange.notices.node]]\nid = {id}\nurl = \"{url}\"\n");
     let of = |nodes: &str| {
-        let url = "[record]\n[exchange]\n[exchange.notices]\nurl = \"http://a/n/\"\n";
+        let url = "[exchange]\n[exchange.notices]\nurl = \"http://a/n/\"\n";
         format!("{url}{nodes}")
     };
     check(
         &of(&(node("1", "http://b/n/") + &node("2", "http://[::1]:80/n/"))),
         &[
-            "line 10: exchange.notices.node[1].url = \"http://[::1]:80/n/\": must be an http or https URL that \
+            "line 9: exchange.notices.node[1].url = \"http://[::1]:80/n/\": must be an http or https URL that \
          ends with `/`, of letters, digits and `-._~:/`",
         ],
     );
     check(
         &of(&(node("1", "http://b/n/") + &node("1", "http://c/n/"))),
-        &["line 9: exchange.notices.node[1].id = 1: is used twice; choose another id"],
+        &["line 8: exchange.notices.node[1].id = 1: is used twice; choose another id"],
     );
 }
 
@@ -126,15 +126,6 @@ fn exchange() {
         "[exchange.supply_chain]",
         "supply_chain.asi: is missing, expected text, for example \"exchange.example\"",
     );
-}
-
-#[test]
-fn notices_need_a_record() {
-    let notices = "[exchange.notices]\nurl = \"https://exchange.example/n/\"\n";
-    let with = |rest: &str| format!("[exchange]\n{notices}{rest}");
-    let why = "line 2: exchange.notices: needs [record], where what is owed to DSPs is kept";
-    check(&with(""), &[why]);
-    check(&with("[record]"), &[]);
 }
 
 #[test]
@@ -313,52 +304,14 @@ fn what_a_dsp_is_made_of() {
 }
 
 #[test]
-fn what_is_recorded_and_kept_has_limits() {
-    let check = |table: &str, keys: &str, want: &[&str]| {
-        check(&format!("[exchange]\n[record{table}]\n{keys}"), want);
-    };
-    let age = "line 3: record.durable.keep_for = \"1h\": must not be shorter than that of \
-               [record.firehose]: auctions are recomputed by the configuration that they were held by";
-    check(".durable", "keep_for = \"1h\"", &[age]);
-    check(".durable", "keep_for = \"168h\"", &[]);
-    check(".durable", "keep_for = \"0s\"", &[]);
-    check(".durable", "keep_for = \"1h\"\n[record.firehose]\nkeep_for = \"1h\"", &[]);
-    let forever = "line 3: record.durable.keep_for = \"720h\": must not be shorter than that of \
-                   [record.firehose]: auctions are recomputed by the configuration that they were held by";
-    check(".durable", "keep_for = \"720h\"\n[record.firehose]\nkeep_for = \"0s\"", &[forever]);
-    let bytes = "line 3: record.firehose.keep_bytes = \"268435455B\": must be at least 256MiB, or 0B \
-                 for no limit";
-    check(".firehose", "keep_bytes = \"268435455B\"", &[bytes]);
-    check(".firehose", "keep_bytes = \"256MiB\"", &[]);
-    check(".firehose", "keep_bytes = \"0B\"", &[]);
-    check(".firehose", "ring = \"1088KiB\"", &[]);
-    assert_eq!(problems_of("[exchange]\n[record.firehose]\nring = \"1087KiB\"").len(), 1);
-    check(".durable", "commit_after = \"10s\"", &[]);
-    assert_eq!(problems_of("[exchange]\n[record.durable]\ncommit_after = \"11s\"").len(), 1);
-    check("", "node = 4294967295", &[]);
-    assert_eq!(problems_of("[exchange]\n[record]\nnode = 4294967296").len(), 1);
-    check(".bodies.masks", "geo = \"cut\"\ngeo_decimals = 6", &[]);
-    assert_eq!(problems_of("[exchange]\n[record.bodies.masks]\ngeo_decimals = 7").len(), 1);
-}
-
-#[test]
-fn a_lane_is_kept_as_configured() {
-    let text = "[exchange]\n[record]\nnode = 3\n[record.firehose]\nkeep_bytes = \"1GiB\"\n\
-                keep_for = \"2h\"\ncommit_after = \"2s\"\n[record.durable]\nkeep_bytes = \"0B\"\n\
-                [record.bodies]\nsample = \"100%\"";
-    let config = parse("vickrey.toml", text, ExchangeConfig::read).unwrap().unwrap();
-    let record = config.record.unwrap();
-    let options = record.options();
-    assert_eq!((options.durable.writer.node, options.firehose.writer.node), (3, 3));
-    let kept = |lane: &eventlog::lane::LaneOptions| {
-        (lane.retention.bytes_max, lane.retention.age_max.map(|age| age.as_secs()))
-    };
-    assert_eq!(kept(&options.firehose), (Some(1 << 30), Some(7200)));
-    assert_eq!(kept(&options.durable), (None, Some(720 * 3600)));
-    assert_eq!(options.firehose.commit.after, Duration::from_secs(2));
-    assert_eq!(options.durable.gather.bytes, 256 << 10);
-    assert!((0..100).all(|_| record.bodies.draws()));
-    let half = BodiesConfig { sample: Ppm::new(500_000).unwrap(), ..record.bodies };
+fn bodies_are_drawn_by_their_share() {
+    let masks = "[exchange]\n[exchange.bodies.masks]\ngeo = \"cut\"\ngeo_decimals = ";
+    check(&format!("{masks}6"), &[]);
+    assert_eq!(problems_of(&format!("{masks}7")).len(), 1);
+    let text = "[exchange]\n[exchange.bodies]\nsample = \"100%\"";
+    let bodies = parse("vickrey.toml", text, ExchangeConfig::read).unwrap().unwrap().bodies;
+    assert!((0..100).all(|_| bodies.draws()));
+    let half = BodiesConfig { sample: Ppm::new(500_000).unwrap(), ..bodies };
     let drawn = (0..1000).filter(|_| half.draws()).count();
     assert!((300..700).contains(&drawn), "{drawn}");
     assert!(!BodiesConfig::default().draws());

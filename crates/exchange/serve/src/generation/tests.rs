@@ -75,9 +75,8 @@ fn what_cannot_change_is_told() {
 
 #[test]
 fn how_notices_are_delivered_needs_a_restart() {
-    let notices = |keys: &str| {
-        format!("[record]\n[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n")
-    };
+    let notices =
+        |keys: &str| format!("[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n");
     let mut all = generations(&notices(""));
     for keys in ["retries = 9", "timeout = \"1s\"", "node_connections_max = 1"] {
         assert_eq!(
@@ -99,18 +98,19 @@ fn how_notices_are_delivered_needs_a_restart() {
 /// Outstanding tokens name the node, and the log belongs to it.
 #[test]
 fn a_node_stays_what_it_was_until_the_next_start() {
-    let of = |node: u32, other: u32| {
+    let of = |other: u32| {
         let notices = "[exchange.notices]\nurl = \"https://exchange.example/n/\"\n";
         let nodes =
             format!("[[exchange.notices.node]]\nid = {other}\nurl = \"http://10.0.0.1/n/\"\n");
-        config(&format!("{notices}{nodes}[record]\nnode = {node}\n"))
+        config(&format!("{notices}{nodes}"))
     };
     let control = Control::start().expect("a thread");
     let resolver = Resolver::start(&control);
     let registry = DspRegistry::new(1, Guards::new(1).0, resolver);
-    let (config, campaigns) = (of(1, 5), Campaigns::default());
-    let mut all = GenerationBuilder::new(config, campaigns, registry, Some([7; 32]), None).unwrap();
-    assert_eq!(all.replace(of(2, 6)).unwrap().needs_restart, ["record"]);
+    let (config, campaigns) = (of(5), Campaigns::default());
+    let key = Some(NodeKey { node: 1, own: [7; 32] });
+    let mut all = GenerationBuilder::new(config, campaigns, registry, key, None).unwrap();
+    assert!(all.replace(of(6)).unwrap().needs_restart.is_empty());
     let generation = all.current();
     let sealer = generation.sealer.as_ref().expect("notices are ours to fire");
     assert_eq!(sealer.node, 1);

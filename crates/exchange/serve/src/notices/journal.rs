@@ -4,16 +4,14 @@
 //! writes, and reports over a channel. While it cannot write, beacons are refused at once; records
 //! already in the ring become durable later.
 
-use std::path::Path;
-
 use eventlog::disk::{Disk, DiskFolder};
 use eventlog::lane::{
-    DurableRing, LaneEvent, LaneHandle, LaneKind, LaneListener, LogBuilder, PushError,
-    RetentionClaim,
+    DurableRing, LaneEvent, LaneHandle, LaneKind, LaneListener, PushError, RetentionClaim,
 };
 use eventlog::{LogEntry, LogReadError, LogReader};
 use events::RecordKind;
 use exchange_core::delivery::{Event, JournalRecord, JournalReplay, JournalTicket, TicketQueue};
+use record::Record;
 use runtime::process::unix_ms;
 use tokio::sync::mpsc;
 use tracing::{error, info};
@@ -31,19 +29,21 @@ pub struct NoticeJournal {
 }
 
 impl NoticeJournal {
-    /// Opens a ring into `log`, whose thread has not started, after it replays `directory` to
-    /// `visit`: for delivery, and for settlements after `applied_seq`.
+    /// Opens a ring into `record`, and replays its durable lane to `visit`: for delivery, and for
+    /// settlements after `applied_seq`.
     ///
     /// # Errors
     /// The log cannot be read.
     pub fn open(
-        log: &mut LogBuilder,
-        ring_bytes: usize,
-        directory: &Path,
+        record: &Record,
         applied_seq: u64,
         visit: impl FnMut(u64, &[u8]),
     ) -> Result<Self, LogReadError> {
-        let folder = DiskFolder::read_only(directory.join(LaneKind::Durable.name()));
+        // Its claim protects what is read now.
+        let journal = Self::connect(record.durable.clone(), |tell| {
+            record.rings.durable_ring(record.durable_ring_bytes, Some(tell))
+        });
+        let folder = DiskFolder::read_only(record.directory.join(LaneKind::Durable.name()));
         let read = read(&folder, applied_seq, visit)?;
         info!(
             place = folder.place(),
@@ -52,8 +52,7 @@ impl NoticeJournal {
             notices = read.notices,
             "the log was read for notices"
         );
-        let lane = log.lane(LaneKind::Durable);
-        Ok(Self::connect(lane, |tell| log.durable_ring(ring_bytes, Some(tell))))
+        Ok(journal)
     }
 
     /// Connects to `lane` with the ring that `make` creates.

@@ -7,12 +7,27 @@ use std::path::Path;
 
 use exchange_core::KeyRing;
 
-use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig, parse_key};
+use crate::config::{ExchangeConfig, NoticesConfig, parse_key};
 
 /// File of the key, beside the log.
 const KEY_NAME: &str = "notices.key";
 /// Its name until it is durable, so that an interrupted start does not block the next.
 const KEY_NAME_UNFINISHED: &str = "notices.key.unfinished";
+
+/// What seals the notices of this node besides the configuration.
+#[derive(Clone, Copy)]
+pub struct NodeKey {
+    /// Number of this node.
+    pub node: u32,
+    /// The key that was made beside the log.
+    pub own: [u8; 32],
+}
+
+impl std::fmt::Debug for NodeKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeKey").field("node", &self.node).finish_non_exhaustive()
+    }
+}
 
 #[derive(Clone)]
 pub struct Sealer {
@@ -28,22 +43,16 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// None without a dispatcher, or if no notices are configured. `own` is the key that was made.
-    /// `record` is the open one, which names this node.
-    pub fn of(
-        config: &ExchangeConfig,
-        own: Option<[u8; 32]>,
-        record: Option<&RecordConfig>,
-    ) -> Option<Self> {
-        let (notices, record) = (config.notices.as_ref()?, record?);
-        let first = notices.key.or(own)?;
+    /// None without a dispatcher, hence without a key, or if no notices are configured.
+    pub fn of(config: &ExchangeConfig, key: Option<NodeKey>) -> Option<Self> {
+        let (notices, NodeKey { node, own }) = (config.notices.as_ref()?, key?);
+        let first = notices.key.unwrap_or(own);
         let mut keys = vec![first];
         // Our own key may have sealed live tokens before one was configured.
-        let before = [notices.key_previous, own.filter(|own| *own != first)];
+        let before = [notices.key_previous, Some(own)];
         keys.extend(before.into_iter().flatten().filter(|key| *key != first));
         keys.dedup();
-        own?;
-        Some(Self { keys: KeyRing::new(&keys)?, node: record.node, notices: notices.clone() })
+        Some(Self { keys: KeyRing::new(&keys)?, node, notices: notices.clone() })
     }
 }
 

@@ -1,10 +1,8 @@
 //! Replays the log at a start: owed notices, known tokens, and settlements not yet booked.
 
-use std::path::Path;
-
 use eventlog::LogReadError;
-use eventlog::lane::{LaneKind, LogBuilder};
 use exchange_core::delivery::{DeliveryPolicy, JournalReplay};
+use record::Record;
 use runtime::process::unix_ms;
 use tracing::error;
 
@@ -28,32 +26,27 @@ pub enum ReplayError {
     },
 }
 
-/// Replays `log` in `directory`, whose thread has not started, and opens a ring of `ring_bytes`
+/// Replays `record`, to which no notice may have been written since its start, and opens a ring
 /// into it. Passes settlements that are not booked to `settlements`.
 ///
 /// # Errors
 /// See [`ReplayError`].
 pub fn replay(
-    log: &mut LogBuilder,
-    ring_bytes: usize,
-    directory: &Path,
+    record: &Record,
     policy: DeliveryPolicy,
     settlements: &mut dyn Settlements,
 ) -> Result<(JournalReplay, NoticeJournal), ReplayError> {
     let applied_seq = settlements.applied_seq();
-    // Counts lost records at the end: their numbers are not reused.
-    let end = log.lane(LaneKind::Durable).sequence();
+    // Counts lost records at the end: their numbers are not reused. Other services may write
+    // meanwhile, but nothing that is settled here.
+    let end = record.durable.sequence();
     if end < applied_seq && applied_seq < u64::MAX {
         return Err(ReplayError::OtherLog { end, applied_seq });
     }
     let mut replay = JournalReplay::new(policy, unix_ms());
     let mut unreadable = 0;
-    let journal = NoticeJournal::open(
-        log,
-        ring_bytes,
-        directory,
-        applied_seq,
-        |sequence, record| match replay.record(sequence, record) {
+    let journal = NoticeJournal::open(record, applied_seq, |sequence, record| {
+        match replay.record(sequence, record) {
             Ok(Some(reservation)) if applied_seq < sequence => {
                 settlements.settled(sequence, &reservation);
             }
@@ -62,8 +55,8 @@ pub fn replay(
                 unreadable += 1;
                 error!(sequence, %error, "a journalled notice cannot be read");
             }
-        },
-    )?;
+        }
+    })?;
     if unreadable > 0 {
         error!(unreadable, "notices may be lost or sent twice, and what is spent not booked");
     }

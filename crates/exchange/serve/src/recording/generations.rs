@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use eventlog::disk::DiskFolder;
-use eventlog::lane::{DurableRing, LaneEvent, LogBuilder, PushError};
+use eventlog::lane::{DurableRing, LaneEvent, LogRings, PushError};
 use eventlog::{LogReadError, LogRecord, newest};
 use events::RecordKind;
 use exchange_core::record::{
@@ -69,8 +69,8 @@ pub(crate) struct GenerationLog {
 }
 
 impl GenerationLog {
-    /// Call before the log's thread starts. `number` is the last one used.
-    pub fn new(log: &mut LogBuilder, number: u64) -> Self {
+    /// `number` is the last one used.
+    pub fn new(log: &LogRings, number: u64) -> Self {
         let (sender, events) = mpsc::channel();
         let sender = move |news| {
             // At the end the receiver is gone.

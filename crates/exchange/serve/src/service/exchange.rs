@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use eventlog::lane::{LaneHandle, LaneState, LogBuilder};
+use eventlog::LogReadError;
+use eventlog::lane::{LaneHandle, LaneState};
 use exchange_core::AuctionIds;
 use exchange_core::campaigns::ProbeCounts;
 use exchange_core::guard::GuardStatus;
@@ -17,6 +17,7 @@ use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptionsError;
 use pacer_core::strategy::CampaignFlight;
+use record::Record;
 use runtime::builder::{Builder, Job};
 use runtime::control::ControlTask;
 use runtime::metrics::PerShard;
@@ -40,12 +41,10 @@ use crate::generation::{DspRegistry, Generation, GenerationBuilder, GenerationCh
 use crate::guards::{GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
 use crate::notices::{
-    DeliveryClock, NoBudgets, NodeClient, NoticeClient, NoticeDispatcher, NoticeMonitor,
+    DeliveryClock, NoBudgets, NodeClient, NodeKey, NoticeClient, NoticeDispatcher, NoticeMonitor,
     NoticeSender, NoticeStatus, NoticeTiming, ReplayError, Settlements, read_or_create_key, replay,
 };
-use crate::recording::{
-    GenerationRecordError, OpenLog, OpenRecord, RecordError, RecordLanes, RecordParts, Recorder,
-};
+use crate::recording::{GenerationRecordError, RecordParts, Recorder};
 use crate::shard::{ExchangeShard, ShardParts};
 
 /// Port at which the ledger offers its budgets.
@@ -65,8 +64,8 @@ pub struct Exchange {
     pub(super) guards: Guards,
     /// None if the first configuration had no notices.
     pub(super) notices: Option<NoticeMonitor>,
-    /// None if the first configuration had no record.
-    pub(super) record_lanes: Option<RecordLanes>,
+    /// None without a record.
+    pub(super) record: Option<Record>,
     /// None without budgets.
     pub(super) funnels: Option<Funnels>,
     tracer: Tracer,
@@ -90,7 +89,6 @@ struct ShardSlot {
 #[derive(Debug)]
 struct ClosingParts {
     dispatcher: Option<NoticeDispatcher>,
-    recording: Option<OpenRecord>,
     jobs: Vec<Job>,
     renewal: ControlTask,
 }
@@ -101,9 +99,12 @@ pub enum ExchangeError {
     /// A thread cannot be spawned.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// The record cannot be opened.
+    /// The number of the last recorded configuration cannot be read.
     #[error("record.directory: {0}")]
-    Record(#[from] RecordError),
+    Record(#[from] LogReadError),
+    /// The first configuration cannot be recorded.
+    #[error("record.directory: {0}")]
+    Generation(#[from] GenerationRecordError),
     /// Owed notices and settlements cannot be read from the record.
     #[error("record.directory: {0}")]
     Notices(#[from] ReplayError),
@@ -145,32 +146,38 @@ pub struct Budgets {
 /// See [`Budgets::on_start`].
 pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Job + Send>;
 
+/// What other services offer the exchange.
+pub(super) struct ExchangePorts {
+    /// None: nothing is recorded.
+    pub record: Option<Record>,
+    pub budgets: Option<Budgets>,
+}
+
 impl Exchange {
     pub(super) fn open(
         config: ExchangeConfig,
         startup: &Startup<'_>,
-        budgets: Option<Budgets>,
+        ports: ExchangePorts,
     ) -> Result<Arc<Self>, ExchangeError> {
         let shards = startup.shards;
         let resolver = Resolver::start(startup.control);
-        let (guards, ports) = Guards::new(shards);
-        let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
+        let ExchangePorts { record, budgets } = ports;
+        let (guards, guard_ports) = Guards::new(shards);
         let OpenBudgets { parts, campaigns, settlements, on_start } = OpenBudgets::of(budgets);
-        let dispatcher = open_notices(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
-        let RecordParts { recording, recorders, generations: log } = RecordParts::of(log, shards)?;
+        let dispatcher = open_notices(&config, record.as_ref(), settlements)?;
+        let RecordParts { recorders, generations: log } = RecordParts::of(record.as_ref(), shards)?;
         let funnels = parts.is_some().then(|| Funnels::new(shards));
         let shard_budgets = match (parts, &funnels) {
             (Some(parts), Some(funnels)) => {
-                let recording = recording.as_ref().filter(|_| dispatcher.is_some());
-                let lanes = recording.ok_or(BudgetsError::Unbilled)?.lanes();
-                parts.shard_budgets(&lanes.durable, funnels)?
+                let record = record.as_ref().filter(|_| dispatcher.is_some());
+                let durable = &record.ok_or(BudgetsError::Unbilled)?.durable;
+                parts.shard_budgets(durable, funnels)?
             }
             _ => (0..shards).map(|_| None).collect(),
         };
-        let own_key = dispatcher.as_ref().map(|dispatcher| dispatcher.own_key);
+        let key = dispatcher.as_ref().map(|dispatcher| dispatcher.key);
         let registry = DspRegistry::new(shards, guards.clone(), resolver);
-        let generations = GenerationBuilder::new(config, campaigns, registry, own_key, log);
-        let generations = generations.map_err(RecordError::from)?;
+        let generations = GenerationBuilder::new(config, campaigns, registry, key, log)?;
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {
             let generation = current.borrow();
@@ -183,9 +190,9 @@ impl Exchange {
             let (dispatcher, to_nodes) = clones.unzip();
             Mutex::new(Some(ShardSlot { guard_port, recorder, budget, dispatcher, to_nodes }))
         };
-        let shard_slots = ports.into_iter().zip(recorders).zip(shard_budgets).map(slot).collect();
+        let shard_slots =
+            guard_ports.into_iter().zip(recorders).zip(shard_budgets).map(slot).collect();
         let (dispatcher, notices) = dispatcher.map(|it| (it.dispatcher, it.monitor)).unzip();
-        let lanes = recording.as_ref().map(|recording| recording.lanes().clone());
         let exchange = Arc::new(Self {
             address: startup.listening[0],
             metrics: PerShard::new(shards),
@@ -193,13 +200,13 @@ impl Exchange {
             current,
             guards,
             notices,
-            record_lanes: lanes,
+            record,
             funnels,
             tracer: startup.tracer.clone(),
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
             shard_slots,
-            end_parts: Mutex::new(Some(ClosingParts { dispatcher, recording, jobs, renewal })),
+            end_parts: Mutex::new(Some(ClosingParts { dispatcher, jobs, renewal })),
         });
         let following = on_start.map(|on_start| on_start(&exchange, startup.builder));
         let jobs = following.into_iter().chain([exchange.repeat_records(startup.builder)]);
@@ -212,9 +219,7 @@ impl Exchange {
     /// Ends what `open` began, after the last shard.
     pub(super) fn end(&self) {
         let closing = self.end_parts.lock().expect("nothing panics while it closes").take();
-        let Some(ClosingParts { dispatcher, recording, jobs, renewal }) = closing else {
-            return;
-        };
+        let Some(ClosingParts { dispatcher, jobs, renewal }) = closing else { return };
         // Drop the parts of shards that never started.
         for slot in &self.shard_slots {
             slot.lock().expect("nothing panics with it").take();
@@ -222,11 +227,8 @@ impl Exchange {
         if let Some(dispatcher) = dispatcher {
             dispatcher.join();
         }
-        // Nothing writes records from here on.
+        // Nothing writes records from here on: the record may close.
         drop(self.generations().take());
-        if let Some(recording) = recording {
-            recording.close();
-        }
         drop(jobs);
         renewal.stop();
     }
@@ -348,7 +350,7 @@ impl Exchange {
 
     /// Why billed wins do not become durable, so that accounts win nothing. None if they do.
     pub fn recording_failure(&self) -> Option<String> {
-        match self.record_lanes.as_ref()?.durable.state() {
+        match self.record.as_ref()?.durable.state() {
             LaneState::Writing => None,
             LaneState::Full => Some("the durable lane of the record is full".to_owned()),
             LaneState::Failing { cause, .. } => {
@@ -381,7 +383,7 @@ struct OpenNotices {
     dispatcher: NoticeDispatcher,
     sender: NoticeSender,
     monitor: NoticeMonitor,
-    own_key: [u8; 32],
+    key: NodeKey,
     to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
@@ -444,21 +446,17 @@ impl BudgetParts {
 }
 
 /// Opens the dispatcher with the notices that the log says are owed. None if we fire no notices.
-/// `settlements` receives the log's settlements that are not booked before this returns;
-/// nothing here is durable until the log starts.
+/// `settlements` receives the log's settlements that are not booked before this returns.
 fn open_notices(
     config: &ExchangeConfig,
-    log: Option<&mut LogBuilder>,
+    record: Option<&Record>,
     mut settlements: Box<dyn Settlements>,
 ) -> Result<Option<OpenNotices>, ExchangeError> {
-    let (Some(notices), Some(record), Some(log)) = (&config.notices, &config.record, log) else {
-        return Ok(None);
-    };
-    let directory: &Path = &record.directory;
+    let (Some(notices), Some(record)) = (&config.notices, record) else { return Ok(None) };
     let clock = DeliveryClock::start();
-    let ring_bytes = record.durable.ring_bytes;
-    let (replay, journal) = replay(log, ring_bytes, directory, notices.policy, &mut *settlements)?;
-    let own_key = read_or_create_key(directory).map_err(ExchangeError::Key)?;
+    let (replay, journal) = replay(record, notices.policy, &mut *settlements)?;
+    let own = read_or_create_key(&record.directory).map_err(ExchangeError::Key)?;
+    let key = NodeKey { node: record.node, own };
     let calls = notices.calls.clone();
     let tls = Arc::new(client_config(notices.authorities.as_deref()));
     let to_nodes = (Arc::new(notices.clone()), Arc::clone(&tls));
@@ -469,5 +467,5 @@ fn open_notices(
     let times = NoticeTiming { clock, linger: LINGER, answer_timeout };
     let started = NoticeDispatcher::start(delivery, journal, client, settlements, times);
     let (dispatcher, sender, monitor) = started.map_err(ExchangeError::Thread)?;
-    Ok(Some(OpenNotices { dispatcher, sender, monitor, own_key, to_nodes }))
+    Ok(Some(OpenNotices { dispatcher, sender, monitor, key, to_nodes }))
 }

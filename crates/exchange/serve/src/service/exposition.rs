@@ -10,19 +10,20 @@ mod record;
 
 use std::fmt;
 
+use eventlog::lane::LaneHandle;
 use runtime::metrics::{MetricsPage, PerShard};
 
 use crate::generation::Generation;
 use crate::guards::Guards;
 use crate::metrics::ExchangeMetrics;
 use crate::notices::NoticeMonitor;
-use crate::recording::RecordLanes;
 
 #[derive(Clone, Debug)]
 pub struct MetricsSources {
     pub guards: Guards,
     pub dispatcher: Option<NoticeMonitor>,
-    pub record: Option<RecordLanes>,
+    /// None if nothing is recorded.
+    pub firehose: Option<LaneHandle>,
 }
 
 pub fn expose(
@@ -34,8 +35,8 @@ pub fn expose(
     auctions::expose(shards, page)?;
     dsps::expose(generation, &beside.guards, page)?;
     notices::expose(generation, shards, beside.dispatcher.as_ref(), page)?;
-    if let Some(lanes) = &beside.record {
-        record::expose(lanes, page)?;
+    if let Some(firehose) = &beside.firehose {
+        record::expose(firehose, page)?;
     }
     budgets::expose(shards, page)?;
     dsps::expose_seats(generation, page)

@@ -7,18 +7,21 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use exchange_serve::{Exchange, ExchangeConfig};
+use exchange_serve::Exchange;
 use faults::process::isolated;
-use runtime::service::{LoneOptions, LoneService, Ports};
+use record::RecordService;
+use runtime::service::{LoneOptions, LoneService, Ports, RunningService as _};
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use stats_alloc::{Region, Stats};
 
 use crate::ALLOCATOR;
+use crate::fixtures::{offer_record, sections};
 
 const DSPS: usize = 10;
 const BIDDERS: usize = 3;
@@ -138,6 +141,7 @@ struct Rig {
     request: Vec<u8>,
     buffer: Vec<u8>,
     exchange: LoneService<Exchange>,
+    record: Option<Arc<RecordService>>,
     shutdown: Shutdown,
     dsps: Dsps,
 }
@@ -158,8 +162,9 @@ impl Rig {
         for (index, address) in dsps.addresses.iter().enumerate() {
             text.push_str(&format!("[[dsp]]\nid = \"d{index}\"\nurl = \"http://{address}/bid\"\n"));
         }
-        let config = runtime::config::parse("test.toml", &text, ExchangeConfig::read);
-        let config = config.expect("a sound configuration").expect("the service is on");
+        let (config, record) = sections(&text);
+        let mut ports = Ports::default();
+        let record = offer_record(record.as_ref(), &mut ports).expect("it opens");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.set_nonblocking(true).expect("a socket option");
         let address = listener.local_addr().expect("an address");
@@ -170,7 +175,7 @@ impl Rig {
             listeners: vec![listener],
             shutdown: shutdown.clone(),
             tracer: Tracer::off(),
-            ports: Ports::default(),
+            ports,
         };
         let exchange = LoneService::start(config, options).expect("it starts");
         let caller = TcpStream::connect(address).expect("it listens");
@@ -178,7 +183,7 @@ impl Rig {
         let head = "POST /openrtb2/auction HTTP/1.1\r\nhost: x\r\ncontent-type: application/json";
         let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         let (request, buffer) = (request.into_bytes(), vec![0; 64 * 1024]);
-        Self { caller, request, buffer, exchange, shutdown, dsps }
+        Self { caller, request, buffer, exchange, record, shutdown, dsps }
     }
 
     fn auctions(&mut self, count: usize) {
@@ -193,6 +198,9 @@ impl Rig {
         drop(self.caller);
         self.shutdown.begin();
         self.exchange.join().expect("no shard panics");
+        if let Some(record) = self.record {
+            record.close().expect("it is closed");
+        }
         self.dsps.thread.join().expect("the DSPs end with their connections");
     }
 }

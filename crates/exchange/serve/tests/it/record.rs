@@ -229,7 +229,7 @@ fn bodies_are_recorded_of_a_sample_and_masked() {
         ("sample = \"100%\"\nanswers = false", true, 0),
         ("sample = \"100%\"\nmasks = { user_ids = false, ip = false }", false, 1),
     ] {
-        let place = Place::new(&format!("[record.bodies]\n{keys}"));
+        let place = Place::new(&format!("[exchange.bodies]\n{keys}"));
         let exchange = Running::start(&place.setup(&dsps));
         exchange.auction(&banner(user));
         exchange.join();

@@ -13,6 +13,7 @@ use eventlog::disk::DiskFolder;
 use eventlog::{LogEntry, LogReader, LogRecord};
 use events::{Gap, RecordKind};
 use exchange_core::record::{AuctionRecord, GenerationRecord, replay};
+use serde_json::json;
 
 use super::fixtures::{Server, dsp, table};
 use crate::program::until;
@@ -191,6 +192,27 @@ fn a_disk_that_is_full_heals() {
     assert_eq!(told.sum::<u64>(), lost);
     assert_eq!(replayed(&directory) as u64 + lost, held);
     assert_eq!(replayed(&directory) as u64, whole, "what counts as recorded is there");
+}
+
+#[test]
+fn a_changed_record_needs_a_restart_and_other_bodies_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("record");
+    let server = Server::start_with("watch = \"0s\"", &tables(&directory, ""));
+    let needs_restart = |tables: &str| {
+        server.configure("watch = \"0s\"", tables);
+        server.ask("POST", "/v1/reload", "").json()["needs_restart"].clone()
+    };
+    assert_eq!(needs_restart(&tables(&directory, "node = 3\n")), json!(["record.node"]));
+    let bodies = "[exchange.bodies]\nsample = \"100%\"\n";
+    assert_eq!(needs_restart(&tables(&directory, bodies)), json!([]));
+    assert_eq!(server.auction(), 204);
+    until("it is recorded", || server.scraped(WRITTEN) == 1);
+    let records = read(&directory, "firehose");
+    let auction = AuctionRecord::decode(&records[0].payload).unwrap();
+    assert!(auction.request.is_some(), "the reload is in force");
+    let without = needs_restart("");
+    assert!(without.as_array().is_some_and(|keys| !keys.is_empty()), "{without}");
 }
 
 /// Otherwise a campaign would win nothing for no apparent reason.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use eventlog::WriterOptions;
 use eventlog::lane::{
-    BatchLimits, DurableRing, GapFormat, LaneKind, LaneOptions, LogBuilder, LogOptions, LogThread,
-    Retention,
+    BatchLimits, DurableRing, GapFormat, LaneHandle, LaneKind, LaneOptions, LogBuilder, LogOptions,
+    LogThread, Retention, RetentionClaim,
 };
 use events::RecordKind;
 use exchange_core::Reservation;
@@ -16,6 +16,7 @@ use http_kit::tls::client_config;
 use pacer_core::messages::FromShard;
 use pacer_core::shard::TokenRejection;
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
+use record::Record;
 use units::{Currency, Nanos};
 
 use super::*;
@@ -250,6 +251,34 @@ async fn the_log_stays_until_it_is_booked() {
     LocalSet::new().run_until(test).await;
 }
 
+/// A log as other services find it.
+struct OpenLog {
+    record: Record,
+    thread: LogThread,
+    /// Held until the journal has made its own claim.
+    _claim: RetentionClaim,
+}
+
+impl OpenLog {
+    fn open(directory: &Path) -> Self {
+        let log = Life::open(directory);
+        let [durable, firehose] =
+            [LaneKind::Durable, LaneKind::Firehose].map(|kind| log.lane(kind));
+        let claim = durable.protect();
+        let thread = log.start().expect("a thread");
+        let record = Record {
+            directory: directory.into(),
+            node: 0,
+            durable,
+            firehose,
+            rings: thread.rings().clone(),
+            durable_ring_bytes: 1 << 20,
+            firehose_ring_bytes: 1 << 20,
+        };
+        Self { record, thread, _claim: claim }
+    }
+}
+
 struct Nobody;
 
 impl Resolve for Nobody {
@@ -262,6 +291,7 @@ impl Resolve for Nobody {
 struct Life {
     dispatcher: NoticeDispatcher,
     counter: NoticeSender,
+    lane: LaneHandle,
     log: LogThread,
     others: DurableRing,
 }
@@ -282,11 +312,11 @@ impl Life {
     }
 
     fn start(directory: &Path, books: &Books) -> Self {
-        let mut log = Self::open(directory);
+        let OpenLog { record, thread: log, _claim } = OpenLog::open(directory);
         let policy =
             DeliveryPolicy { journal_span: 40, checkpoint_span: 20, ..DeliveryPolicy::default() };
         let mut settlements = Box::new(books.clone());
-        let replayed = replay(&mut log, 1 << 20, directory, policy, &mut *settlements);
+        let replayed = replay(&record, policy, &mut *settlements);
         let (replay, journal) = replayed.expect("it is the log that was there");
         assert!(books.shelf().is_replayed);
         let clock = DeliveryClock::start();
@@ -306,12 +336,11 @@ impl Life {
                 Arc::new(client_config(Some(&[]))),
             )
         };
-        let others = log.durable_ring(1 << 20, None);
-        let log = log.start().expect("a thread");
+        let others = record.rings.durable_ring(1 << 20, None);
         let delivery = replay.finish(clock.now());
         let started = NoticeDispatcher::start(delivery, journal, client, settlements, times);
         let (dispatcher, counter, _) = started.expect("a thread");
-        Self { dispatcher, counter, log, others }
+        Self { dispatcher, counter, lane: record.durable, log, others }
     }
 
     /// Calls each beacon while others write; returns those that were the first of their token.
@@ -328,6 +357,8 @@ impl Life {
     }
 
     fn end(self) {
+        // As the record does at its end.
+        let _claim = self.lane.protect();
         drop(self.counter);
         self.dispatcher.join();
         let left = self.log.close(Duration::from_secs(60)).expect("it ends");
@@ -380,9 +411,8 @@ fn a_log_that_ends_before_what_is_booked_is_refused() {
     life.end();
     let end = Life::open(directory.path()).lane(LaneKind::Durable).sequence();
     let start = |settlements: &mut dyn Settlements| {
-        let mut log = Life::open(directory.path());
-        let policy = DeliveryPolicy::default();
-        replay(&mut log, 1 << 20, directory.path(), policy, settlements).err()
+        let log = OpenLog::open(directory.path());
+        replay(&log.record, DeliveryPolicy::default(), settlements).err()
     };
     let refused = |applied_seq| {
         books.begin(applied_seq);
@@ -416,11 +446,10 @@ fn a_log_whose_end_is_lost_is_not_another_log() {
     let found = newest.first - 1;
     for applied_seq in [found, found + 1] {
         books.begin(applied_seq);
-        let mut log = Life::open(directory.path());
-        let end = log.lane(LaneKind::Durable).sequence();
+        let log = OpenLog::open(directory.path());
+        let end = log.record.durable.sequence();
         assert!(end > found + 1);
-        let policy = DeliveryPolicy::default();
-        replay(&mut log, 1 << 20, directory.path(), policy, &mut books.clone())
+        replay(&log.record, DeliveryPolicy::default(), &mut books.clone())
             .expect("the record is this one");
         assert_eq!(books.shelf().passed, end);
     }

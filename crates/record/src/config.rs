@@ -1,13 +1,11 @@
-//! `[record]`: where records go, how long they are kept, and how much of bodies.
+//! `[record]`: where records go and how long they are kept.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use eventlog::lane::{BatchLimits, LaneOptions, LogOptions, Retention};
 use events::RECORD_BYTES_MAX;
-use exchange_core::{GeoMask, Masks};
 use runtime::config::{Section, ms, secs};
-use units::Ppm;
 
 /// Room for several segments of a lane.
 const KEPT_MIN: usize = 256 << 20;
@@ -65,14 +63,14 @@ pub struct RecordConfig {
     pub durable: LaneConfig,
     /// Auctions.
     pub firehose: LaneConfig,
-    /// How much of bodies is recorded.
-    pub bodies: BodiesConfig,
 }
 
+/// Configuration of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneConfig {
-    /// Size of each shard's ring of the firehose, or of the dispatcher's in the durable lane.
+    /// Size of a ring: of each shard's in the firehose, of each writer's in the durable lane.
     pub ring_bytes: usize,
+    /// When records are written to disk together.
     pub commit: BatchLimits,
     /// Size above which the oldest segments go.
     pub keep_bytes: Option<u64>,
@@ -80,17 +78,15 @@ pub struct LaneConfig {
     pub keep_for: Option<Duration>,
 }
 
-/// How much of bodies is recorded; a reload applies it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BodiesConfig {
-    /// Share of auctions.
-    pub sample: Ppm,
-    pub answers: bool,
-    pub masks: Masks,
-}
-
 impl RecordConfig {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
+    /// Declares and reads `[record]`. None if the file does not have it.
+    pub fn read(s: &mut Section<'_>) -> Option<Self> {
+        let about = "On-disk record of auctions, configurations and billing notices: see `vickrey \
+             log`.";
+        s.table("record", about, Self::read_keys)
+    }
+
+    fn read_keys(s: &mut Section<'_>) -> Self {
         let directory = s.text(
             "directory",
             "vickrey-record",
@@ -112,9 +108,8 @@ impl RecordConfig {
             check_age(s, &durable, &firehose);
             durable
         });
-        let about = "Full requests and responses, in addition to the data that clearing used.";
-        let bodies = s.section("bodies", about, read_bodies);
-        Self { directory: directory.into(), node, durable, firehose, bodies }
+        s.renamed("bodies", "exchange.bodies");
+        Self { directory: directory.into(), node, durable, firehose }
     }
 
     pub(crate) fn options(&self) -> LogOptions {
@@ -180,42 +175,5 @@ fn read_lane(s: &mut Section<'_>, usual: &LaneDefaults) -> LaneConfig {
     }
 }
 
-fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
-    let sample = s.ppm("sample", "0%", "Share of auctions to record with their full request.");
-    let about = "Whether to also record the DSPs' responses in these auctions, as received.";
-    let answers = s.boolean("answers", true, about);
-    s.section("masks", "Personal data that is masked in recorded requests.", |s| {
-        let user_ids = s.boolean(
-            "user_ids",
-            true,
-            "Whether to remove ids of users and devices: `user.id`, `buyeruid`, `eids`, `ifa` and \
-             similar fields.",
-        );
-        let ip =
-            s.boolean("ip", true, "Whether to truncate IP addresses: IPv4 to /24, IPv6 to /48.");
-        let decimals = s.integer(
-            "geo_decimals",
-            2,
-            0..=6_u8,
-            "Number of decimals kept in latitude and longitude if `geo` is \"cut\"; 2 is about 1 \
-             km.",
-        );
-        let geo = [
-            ("cut", GeoMask::Cut { decimals }),
-            ("remove", GeoMask::Remove),
-            ("keep", GeoMask::Keep),
-        ];
-        let about =
-            "What to do with latitude and longitude: cut them to `geo_decimals`, remove them or \
-             keep them. Unless they are kept, `zip` and `accuracy` are removed.";
-        let geo = s.one_of("geo", "cut", &geo, about);
-        BodiesConfig { sample, answers, masks: Masks { user_ids, ip, geo, profile: false } }
-    })
-}
-
-impl BodiesConfig {
-    pub(crate) fn draws(&self) -> bool {
-        let share = self.sample.get();
-        share > 0 && rand::random_range(0..Ppm::ONE.get()) < share
-    }
-}
+#[cfg(test)]
+mod tests;
