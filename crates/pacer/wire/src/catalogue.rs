@@ -6,7 +6,7 @@ use zerocopy::IntoBytes as _;
 use zerocopy::little_endian::{U16, U32, U64};
 
 use crate::codes::DecisionCode;
-use crate::frame::{FrameError, FrameKind, HEAD_BYTES, RawFrame, begin, finish};
+use crate::frame::{EntryLayout, FrameError, FrameKind, HEAD_BYTES, RawFrame, begin, finish};
 use crate::layout::{CatalogueEntry, CatalogueFields};
 
 /// Every earlier row is void: the catalogue begins anew.
@@ -174,7 +174,7 @@ impl<'o> CatalogueWriter<'o> {
     }
 
     fn flush(&mut self) {
-        let entries = (size_of::<CatalogueEntry>(), self.rows.len());
+        let entries = EntryLayout::of::<CatalogueEntry>(self.rows.len());
         self.start = begin(self.out, FrameKind::Catalogue, 0, &self.fields, entries);
         self.out.extend_from_slice(self.rows.as_bytes());
         self.out.extend_from_slice(&self.names);

@@ -2,6 +2,8 @@
 
 use strum::{IntoStaticStr, VariantArray};
 
+use crate::frame::FrameError;
+
 /// The number of a variant, and back.
 macro_rules! numbered {
     ($name:ident) => {
@@ -133,9 +135,9 @@ numbered!(DecisionCode);
 numbered!(SettlementCode);
 numbered!(ProtocolError);
 
-impl From<crate::FrameError> for ProtocolError {
-    fn from(error: crate::FrameError) -> Self {
-        use crate::FrameError as E;
+impl From<FrameError> for ProtocolError {
+    fn from(error: FrameError) -> Self {
+        use FrameError as E;
         match error {
             E::Magic => Self::Magic,
             E::Version(_) => Self::Version,

@@ -4,12 +4,11 @@ use std::marker::PhantomData;
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use crate::TOKEN_BYTES;
 use crate::codes::{DecisionCode, ProtocolError, SettlementCode};
 use crate::frame::{FrameError, FrameKind, RawFrame};
 use crate::layout::{
     BatchFields, BidRequestEntry, CandidateEntry, DecisionEntry, DecisionsFields, ErrorFields,
-    HeartbeatFields, SettledEntry, SettledFields, SettlementEntry,
+    HeartbeatFields, SettledEntry, SettledFields, SettlementEntry, TOKEN_BYTES,
 };
 
 /// Entries that lie one behind the other, each at least as long as a `T`.

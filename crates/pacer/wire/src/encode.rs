@@ -3,12 +3,11 @@
 use zerocopy::IntoBytes as _;
 use zerocopy::little_endian::{U16, U32, U64};
 
-use crate::TOKEN_BYTES;
 use crate::codes::{DecisionCode, ProtocolError, SettlementCode};
-use crate::frame::{FrameKind, HEAD_BYTES, begin, finish};
+use crate::frame::{EntryLayout, FrameKind, HEAD_BYTES, begin, finish};
 use crate::layout::{
     BatchFields, BidRequestEntry, CandidateEntry, DecisionEntry, DecisionsFields, ErrorFields,
-    HeartbeatFields, SettledEntry, SettledFields, SettlementEntry,
+    HeartbeatFields, SettledEntry, SettledFields, SettlementEntry, TOKEN_BYTES,
 };
 
 const DECISION_BYTES: usize = size_of::<DecisionEntry>();
@@ -16,7 +15,7 @@ const SETTLED_BYTES: usize = size_of::<SettledEntry>();
 
 /// A request to send, with its candidates.
 #[derive(Clone, Copy, Debug)]
-pub struct OutgoingRequest<'r> {
+pub struct BatchItem<'r> {
     /// The request; its number of candidates is set when it is written.
     pub request: BidRequestEntry,
     /// At least one.
@@ -27,12 +26,7 @@ pub struct OutgoingRequest<'r> {
 ///
 /// # Panics
 /// If a request has no candidate or more than 255, or the batch more than 65,535 of either.
-pub fn write_batch(
-    out: &mut Vec<u8>,
-    sequence: u64,
-    deadline_us: u32,
-    requests: &[OutgoingRequest<'_>],
-) {
+pub fn write_batch(out: &mut Vec<u8>, sequence: u64, deadline_us: u32, requests: &[BatchItem<'_>]) {
     let candidates: usize = requests.iter().map(|request| request.candidates.len()).sum();
     let fields = BatchFields {
         deadline_us: U32::new(deadline_us),
@@ -40,9 +34,9 @@ pub fn write_batch(
         candidate_len: u8::try_from(size_of::<CandidateEntry>()).expect("it is short"),
         reserved: 0,
     };
-    let entries = (size_of::<BidRequestEntry>(), requests.len());
+    let entries = EntryLayout::of::<BidRequestEntry>(requests.len());
     let start = begin(out, FrameKind::Batch, sequence, &fields, entries);
-    for OutgoingRequest { request, candidates } in requests {
+    for BatchItem { request, candidates } in requests {
         let candidates = u8::try_from(candidates.len()).expect("at most 255 candidates");
         assert!(candidates > 0, "a request has a candidate");
         out.extend_from_slice(BidRequestEntry { candidates, ..*request }.as_bytes());
@@ -56,7 +50,7 @@ pub fn write_batch(
 /// # Panics
 /// If there are more than 65,535.
 pub fn write_settle(out: &mut Vec<u8>, sequence: u64, settlements: &[SettlementEntry]) {
-    let entries = (size_of::<SettlementEntry>(), settlements.len());
+    let entries = EntryLayout::of::<SettlementEntry>(settlements.len());
     let start = begin(out, FrameKind::Settle, sequence, &[0_u8; 0], entries);
     out.extend_from_slice(settlements.as_bytes());
     finish(out, start);
@@ -66,7 +60,7 @@ pub fn write_settle(out: &mut Vec<u8>, sequence: u64, settlements: &[SettlementE
 pub fn write_heartbeat(out: &mut Vec<u8>, sequence: u64, unix_ns: u64, credit: u16) {
     let (unix_ns, credit) = (U64::new(unix_ns), U16::new(credit));
     let fields = HeartbeatFields { unix_ns, credit, reserved: [0; 6] };
-    let start = begin(out, FrameKind::Heartbeat, sequence, &fields, (0, 0));
+    let start = begin(out, FrameKind::Heartbeat, sequence, &fields, EntryLayout::NONE);
     finish(out, start);
 }
 
@@ -75,7 +69,7 @@ pub fn write_error(out: &mut Vec<u8>, sequence: u64, code: ProtocolError, text: 
     let text = &text[..text.floor_char_boundary(200)];
     let text_len = U16::new(u16::try_from(text.len()).expect("it is cut"));
     let fields = ErrorFields { code: U16::new((code as u8).into()), text_len };
-    let start = begin(out, FrameKind::Error, sequence, &fields, (0, 0));
+    let start = begin(out, FrameKind::Error, sequence, &fields, EntryLayout::NONE);
     out.extend_from_slice(text.as_bytes());
     finish(out, start);
 }
@@ -100,7 +94,7 @@ impl<'o> DecisionsWriter<'o> {
             token_len: u8::try_from(TOKEN_BYTES).expect("it is short"),
             reserved: [0; 3],
         };
-        let entries = (DECISION_BYTES, count);
+        let entries = EntryLayout::of::<DecisionEntry>(count);
         let start = begin(out, FrameKind::Decisions, sequence, &fields, entries);
         let next = out.len();
         let end = next + count * DECISION_BYTES;
@@ -168,7 +162,7 @@ impl<'o> SettledWriter<'o> {
     /// Begins the answer to the frame of `sequence`, which has `count` settlements.
     pub fn new(out: &'o mut Vec<u8>, sequence: u64, credit: u16, count: usize) -> Self {
         let fields = SettledFields { credit: U16::new(credit), reserved: [0; 6] };
-        let entries = (SETTLED_BYTES, count);
+        let entries = EntryLayout::of::<SettledEntry>(count);
         let start = begin(out, FrameKind::Settled, sequence, &fields, entries);
         let end = out.len() + count * SETTLED_BYTES;
         Self { out, start, end }

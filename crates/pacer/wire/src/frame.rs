@@ -183,15 +183,32 @@ impl FrameHead {
     }
 }
 
+/// How many entries a frame has, and the length of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryLayout {
+    block_len: usize,
+    count: usize,
+}
+
+impl EntryLayout {
+    /// Without entries.
+    pub const NONE: Self = Self { block_len: 0, count: 0 };
+
+    /// `count` entries.
+    pub const fn of<T>(count: usize) -> Self {
+        Self { block_len: size_of::<T>(), count }
+    }
+}
+
 /// Begins a frame in `out`; returns where it begins.
 pub(crate) fn begin<F: IntoBytes + Immutable>(
     out: &mut Vec<u8>,
     kind: FrameKind,
     sequence: u64,
     fixed: &F,
-    entries: (usize, usize),
+    entries: EntryLayout,
 ) -> usize {
-    let (block_len, count) = entries;
+    let EntryLayout { block_len, count } = entries;
     let start = out.len();
     let head_len = HEAD_BYTES + fixed.as_bytes().len();
     let head = FrameHead {

@@ -2,7 +2,7 @@
 
 use zerocopy::little_endian::U32;
 
-use crate::frame::{FrameError, FrameKind, RawFrame, VERSION, begin, finish};
+use crate::frame::{EntryLayout, FrameError, FrameKind, RawFrame, VERSION, begin, finish};
 use crate::layout::{HelloFields, WelcomeFields};
 
 /// The client's first frame.
@@ -79,7 +79,7 @@ pub fn write_hello(out: &mut Vec<u8>, sequence: u64, hello: &Hello<'_>) {
         secret_len: length(hello.secret),
         frame_bytes_max: U32::new(hello.frame_bytes_max),
     };
-    let start = begin(out, FrameKind::Hello, sequence, &fields, (0, 0));
+    let start = begin(out, FrameKind::Hello, sequence, &fields, EntryLayout::NONE);
     out.extend_from_slice(hello.client.as_bytes());
     out.extend_from_slice(hello.secret.as_bytes());
     finish(out, start);
@@ -87,6 +87,6 @@ pub fn write_hello(out: &mut Vec<u8>, sequence: u64, hello: &Hello<'_>) {
 
 /// Writes a welcome.
 pub fn write_welcome(out: &mut Vec<u8>, sequence: u64, welcome: &WelcomeFields) {
-    let start = begin(out, FrameKind::Welcome, sequence, welcome, (0, 0));
+    let start = begin(out, FrameKind::Welcome, sequence, welcome, EntryLayout::NONE);
     finish(out, start);
 }

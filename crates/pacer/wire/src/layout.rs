@@ -4,7 +4,10 @@ use units::{Cpm, Multiplier, Nanos, Offer};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::TOKEN_BYTES;
+use crate::codes::SettlementOutcome;
+
+/// Length of a reservation's token.
+pub const TOKEN_BYTES: usize = 48;
 
 /// One impression, in millionths: the usual [`BidRequestEntry::impressions`].
 pub const IMPRESSION: u32 = 1_000_000;
@@ -249,11 +252,7 @@ impl CandidateEntry {
 
 impl SettlementEntry {
     /// A settlement; a lost one costs nothing.
-    pub const fn new(
-        token: [u8; TOKEN_BYTES],
-        outcome: crate::SettlementOutcome,
-        cost: Nanos,
-    ) -> Self {
+    pub const fn new(token: [u8; TOKEN_BYTES], outcome: SettlementOutcome, cost: Nanos) -> Self {
         Self { token, cost: U64::new(cost.get()), outcome: outcome as u8, reserved: [0; 7] }
     }
 }

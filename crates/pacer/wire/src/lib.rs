@@ -24,16 +24,13 @@ pub use catalogue::{CatalogueChange, CatalogueRow, CatalogueWriter};
 pub use codes::{DecisionCode, ProtocolError, SettlementCode, SettlementOutcome};
 pub use decode::{BatchFrame, BatchRequest, DecisionsFrame, Entries, SettleFrame, SettledFrame};
 pub use encode::{
-    DecisionsWriter, OutgoingRequest, SettledWriter, write_batch, write_error, write_heartbeat,
+    BatchItem, DecisionsWriter, SettledWriter, write_batch, write_error, write_heartbeat,
     write_settle,
 };
 pub use frame::{FrameError, FrameHead, FrameKind, HEAD_BYTES, MAGIC, RawFrame, VERSION};
 pub use greeting::{Hello, Welcome, write_hello, write_welcome};
 pub use layout::{
     BidRequestEntry, CandidateEntry, DecisionEntry, HeartbeatFields, IMPRESSION, SettlementEntry,
-    WelcomeFields,
+    TOKEN_BYTES, WelcomeFields,
 };
 pub use units::Offer;
-
-/// Length of a reservation's token.
-pub const TOKEN_BYTES: usize = 48;

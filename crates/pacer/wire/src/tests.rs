@@ -23,8 +23,8 @@ fn batch(out: &mut Vec<u8>) {
     let price = CandidateEntry::new(9, Offer::Price(cpm(1_750_000)), cpm(0));
     let request = BidRequestEntry { reservation_s: U16::new(15), ..BidRequestEntry::new(1, 1) };
     let requests = [
-        OutgoingRequest { request, candidates: &[value] },
-        OutgoingRequest { request: BidRequestEntry::new(2, 2), candidates: &[value, price] },
+        BatchItem { request, candidates: &[value] },
+        BatchItem { request: BidRequestEntry::new(2, 2), candidates: &[value, price] },
     ];
     write_batch(out, 2, 2_000, &requests);
 }
