@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use eventlog::lane::{KnownReach, LaneKind};
 use eventlog::{Corruption, LogReadError, SegmentIndex};
-use events::{Gap, RecordKind};
+use events::{Gap, RecordKind, SettlementsReader};
 use exchange_core::delivery::JournalRecord;
 use exchange_core::record::{AuctionRecord, GenerationRecord};
 
@@ -169,6 +169,9 @@ fn decode(kind: RecordKind, payload: &[u8]) -> Result<(), String> {
         RecordKind::Auction => check(AuctionRecord::decode(payload)),
         RecordKind::Gap => check(Gap::decode(payload)),
         RecordKind::Watermark => check(events::Watermark::decode(payload)),
+        RecordKind::Settlements => {
+            check(SettlementsReader::new(payload).and_then(|reader| reader.each(drop)))
+        }
     }
 }
 

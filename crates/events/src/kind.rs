@@ -15,12 +15,20 @@ pub enum RecordKind {
     Gap = 4,
     /// [`v1::Watermark`](crate::v1::Watermark).
     Watermark = 5,
+    /// [`v1::Settlements`](crate::v1::Settlements).
+    Settlements = 6,
 }
 
 impl RecordKind {
     /// Every kind, by number.
-    pub const ALL: [Self; 5] =
-        [Self::Notice, Self::Generation, Self::Auction, Self::Gap, Self::Watermark];
+    pub const ALL: [Self; 6] = [
+        Self::Notice,
+        Self::Generation,
+        Self::Auction,
+        Self::Gap,
+        Self::Watermark,
+        Self::Settlements,
+    ];
 
     /// The number.
     pub const fn code(self) -> u8 {
@@ -40,6 +48,7 @@ impl RecordKind {
             Self::Auction => "auction",
             Self::Gap => "gap",
             Self::Watermark => "watermark",
+            Self::Settlements => "settlements",
         }
     }
 }
@@ -58,7 +67,8 @@ mod tests {
             (3, Some(RecordKind::Auction), "auction"),
             (4, Some(RecordKind::Gap), "gap"),
             (5, Some(RecordKind::Watermark), "watermark"),
-            (6, None, ""),
+            (6, Some(RecordKind::Settlements), "settlements"),
+            (7, None, ""),
         ] {
             assert_eq!(RecordKind::from_code(code), kind, "{code}");
             assert_eq!(kind.map_or(code, RecordKind::code), code);

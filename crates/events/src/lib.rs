@@ -11,6 +11,7 @@ mod kind;
 mod plain;
 mod reader;
 mod schema;
+mod settlements;
 pub mod v1;
 mod watermark;
 mod writer;
@@ -22,5 +23,6 @@ pub use reader::{
     Bytes, FieldValue, Fixed64, MalformedRecord, MessageReader, Varint, check_version,
 };
 pub use schema::{LENGTH, RECORD_BYTES_MAX, VERSION};
+pub use settlements::{SettlementsReader, SettlementsWriter, WinRecord};
 pub use watermark::Watermark;
 pub use writer::MessageWriter;

@@ -18,7 +18,10 @@ use pacer_core::store::StoredKind;
 use pacer_core::strategy::CampaignFlight;
 use pacer_serve::api::{ExchangeView, Mismatches};
 use pacer_serve::registry::{AccountFacts, CampaignRules, PublishedCatalogue};
-use pacer_serve::{BudgetsConfig, Keyring, LedgerPort, PacerService, SettlementFeed, ShardRings};
+use pacer_serve::{
+    BudgetsConfig, Keyring, LedgerPort, PacerService, SettledReservation, SettlementFeed,
+    ShardRings,
+};
 use runtime::builder::Builder;
 use runtime::config::{Quantity, Section};
 use runtime::process::unix_ms;
@@ -90,7 +93,10 @@ struct LedgerSettlements {
 impl Settlements for LedgerSettlements {
     fn settled(&mut self, sequence: u64, reservation: &Reservation) {
         match self.keys.open_token(reservation.token.as_str().as_bytes()) {
-            Ok(token) => self.feed.settled(sequence, &token, reservation.currency),
+            Ok(token) => {
+                let (cost, currency) = (token.amount(), reservation.currency);
+                self.feed.settled(sequence, [SettledReservation { token, cost, currency }]);
+            }
             Err(error) => error!(
                 sequence, %error,
                 "what is billed was reserved under a key that is gone: it counts in no budget"
@@ -142,7 +148,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let ledger_ports = shards.into_iter().map(ledger_port).collect();
     let campaigns = exchange_campaigns(&first, &Catalogue::default());
     let mut renewed = campaigns.catalogue.clone();
-    let settlements = Box::new(LedgerSettlements { feed: feed.take(), keys });
+    let settlements = Box::new(LedgerSettlements { feed, keys });
     let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
         warn_of_rates(&currencies(&first), exchange);
         exchange_slot.set(Arc::new(WeakExchange(Arc::downgrade(exchange))));

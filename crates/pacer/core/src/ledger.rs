@@ -115,6 +115,8 @@ pub struct Ledger {
     next_lease: Tick,
     is_store_failing: bool,
     applied_seq: u64,
+    /// `applied_seq` when the step began.
+    applied_before: u64,
     saved_seq: u64,
     /// Wins of dropped leases that no batch contains yet.
     strays: Vec<UnattributedWin>,
@@ -185,6 +187,7 @@ impl Ledger {
             next_lease: now.tick,
             is_store_failing: false,
             applied_seq,
+            applied_before: applied_seq,
             saved_seq: applied_seq,
             strays: Vec::new(),
             epoch_lifetimes,
@@ -235,6 +238,7 @@ impl Ledger {
         outbox: &mut LedgerOutbox,
     ) {
         self.advance(now);
+        self.applied_before = self.applied_seq;
         for incoming in inbox {
             self.take(incoming, outbox);
         }

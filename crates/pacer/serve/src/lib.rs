@@ -29,7 +29,7 @@ mod store;
 
 pub use config::BudgetsConfig;
 pub use keys::Keyring;
-pub use ledger::feed::SettlementFeed;
+pub use ledger::feed::{SettledReservation, SettlementFeed};
 pub use ledger::handle::{
     DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, PacedCampaign,
 };
@@ -38,6 +38,6 @@ pub use ledger::start::{LedgerStart, LedgerStartError, LedgerThread, OpenLedger,
 pub use ledger::status::LedgerStatus;
 pub use ledger::turn::LedgerFault;
 pub use ledger::zones::{ZoneError, Zones};
-pub use service::{LEDGER, LedgerPort, LogFeed, PacerService, check_files};
+pub use service::{LEDGER, LedgerPort, PacerService, check_files};
 pub use store::error::StoreOpenError;
 pub use store::thread::{DiskStore, StoreCounters, StoreOptions};

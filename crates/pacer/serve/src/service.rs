@@ -54,8 +54,8 @@ struct RunningPacer<R: CampaignRules> {
 pub struct LedgerPort<R> {
     /// For each shard: its rings, and the options of its ledger.
     pub shards: Vec<(ShardRings, ShardOptions)>,
-    /// Feed for billed impressions.
-    pub feed: LogFeed,
+    /// Takes billed impressions.
+    pub feed: SettlementFeed,
     /// Seals and opens reservation tokens.
     pub keys: Keyring,
     /// Origin of ticks.
@@ -78,24 +78,6 @@ impl<R> LedgerPort<R> {
     /// Name and type of the port.
     pub const fn port() -> Port<Self> {
         Port::new(LEDGER)
-    }
-}
-
-/// Feed of settlements, until a log takes it. Without a log, nothing is left to replay.
-pub struct LogFeed(Option<SettlementFeed>);
-
-impl LogFeed {
-    /// Takes the feed for the log.
-    pub fn take(mut self) -> SettlementFeed {
-        self.0.take().expect("it is taken once")
-    }
-}
-
-impl Drop for LogFeed {
-    fn drop(&mut self) {
-        if let Some(feed) = self.0.take() {
-            feed.replayed();
-        }
     }
 }
 
@@ -162,7 +144,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let exchange = ExchangeSlot::default();
         let port = LedgerPort {
             shards: rings.into_iter().map(with_options).collect(),
-            feed: LogFeed(Some(feed)),
+            feed,
             keys,
             origin,
             handle: handle.clone(),

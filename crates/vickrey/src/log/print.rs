@@ -270,7 +270,12 @@ impl<'g, 'd> Printer<'g, 'd> {
                 }
                 Ok(gap) => self.other_line(line::gap(place, gap.records)),
             },
-            Some(RecordKind::Notice | RecordKind::Generation | RecordKind::Watermark) => None,
+            Some(
+                RecordKind::Notice
+                | RecordKind::Generation
+                | RecordKind::Watermark
+                | RecordKind::Settlements,
+            ) => None,
             None => self.other_line(line::unknown(place, kind)),
         })
     }

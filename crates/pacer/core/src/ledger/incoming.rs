@@ -274,7 +274,8 @@ impl Ledger {
     }
 
     fn settle(&mut self, settlement: &SettlementRecord, outbox: &mut LedgerOutbox) {
-        if settlement.seq <= self.applied_seq {
+        // A record may settle several reservations, all of them in one step.
+        if settlement.seq <= self.applied_before {
             return;
         }
         self.applied_seq = self.applied_seq.max(settlement.seq);

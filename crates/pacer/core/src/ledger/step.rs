@@ -22,7 +22,8 @@ pub struct LedgerTime {
 /// A settlement of the durable log, of any epoch, in the log's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettlementRecord {
-    /// Sequence number of the log record. The ledger skips records up to the last applied.
+    /// Sequence number of the log record. The ledger skips records up to the last that an earlier
+    /// step applied. All settlements of one record belong in one step.
     pub seq: u64,
     /// The lease that the reservation's token names.
     pub key: LeaseKey,

@@ -22,7 +22,7 @@ use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
 use tracing::warn;
 
-use super::feed::{MESSAGES_MAX, SettlementFeed};
+use super::feed::{FeedReceiver, SettlementFeed};
 use super::handle::{LedgerError, LedgerHandle};
 use super::rings::{LedgerRings, RING_MESSAGES_MAX, ShardRings};
 use super::snapshot_writer::SnapshotWriter;
@@ -174,7 +174,8 @@ impl LedgerStart {
             })
             .unzip();
         let (asks, asked) = mpsc::channel();
-        let (sender, feed) = mpsc::sync_channel(MESSAGES_MAX);
+        let feed = FeedReceiver::default();
+        let source = feed.source(shared.clone(), waker.clone());
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
         let ends = LedgerChannels {
@@ -198,7 +199,7 @@ impl LedgerStart {
         let thread = Some(thread.map_err(LedgerStartError::Thread)?);
         Ok(StartedLedger {
             rings,
-            feed: SettlementFeed { sender, status: shared.clone(), waker: waker.clone() },
+            feed: source,
             handle: LedgerHandle { asks, shared, waker: waker.clone(), zones },
             thread: LedgerThread { closing, waker, ended, timeout: CLOSE_TIMEOUT, thread },
         })

@@ -25,7 +25,7 @@ use pacer_core::strategy::BidPace;
 use runtime::shutdown::Shutdown;
 use tracing::{error, info, warn};
 
-use super::feed::FeedMessage;
+use super::feed::FeedReceiver;
 use super::handle::LedgerQuery;
 use super::rings::LedgerRings;
 use super::status::{LedgerClock, LedgerStatus, SharedStatus};
@@ -62,7 +62,7 @@ pub enum LedgerFault {
 pub(crate) struct LedgerChannels {
     pub rings: Vec<LedgerRings>,
     pub asks: mpsc::Receiver<LedgerQuery>,
-    pub feed: mpsc::Receiver<FeedMessage>,
+    pub feed: FeedReceiver,
     pub closing: Arc<AtomicBool>,
     pub status: SharedStatus,
     pub zones: Zones,
@@ -206,18 +206,9 @@ impl LedgerLoop {
 
     /// Returns whether more waits.
     fn take_feed(&mut self) -> bool {
-        for _ in 0..TAKEN_MAX {
-            let Ok(message) = self.channels.feed.try_recv() else { return false };
-            self.inbox.push(match message {
-                FeedMessage::Settled(settlement) => LedgerInput::Settlement(settlement),
-                FeedMessage::Reached(seq) => LedgerInput::Logged(seq),
-                FeedMessage::Replayed => {
-                    self.is_replayed = true;
-                    LedgerInput::Replayed
-                }
-            });
-        }
-        true
+        let has_more = self.channels.feed.take(TAKEN_MAX, &mut self.inbox);
+        self.is_replayed |= matches!(self.inbox.last(), Some(LedgerInput::Replayed));
+        has_more
     }
 
     /// Returns whether more waits.

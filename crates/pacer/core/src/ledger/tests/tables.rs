@@ -465,10 +465,14 @@ fn what_dead_epochs_had_outstanding_is_frozen_until_its_horizon_and_the_log_is_t
         desk.pass(3);
         assert_eq!(desk.granted(0, SLOT), 0, "something may come that is not known yet");
         assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(45));
-        // Five of them were won: only the returned amount changes.
-        let told = vec![win(1, key, 5), win(1, key, 5), LedgerInput::Replayed];
+        // Five of them were won, by two reservations of one record, which is told again later: only
+        // the returned amount changes.
+        let told = [
+            vec![win(1, key, 2), win(1, key, 3)],
+            vec![win(1, key, 2), win(1, key, 3), LedgerInput::Replayed],
+        ];
         if is_told_first {
-            desk.step(told.clone());
+            told.iter().for_each(|told| desk.step(told.clone()));
             desk.pass(3);
         }
         let at_first = if is_told_first { 35 } else { 0 };
@@ -479,7 +483,7 @@ fn what_dead_epochs_had_outstanding_is_frozen_until_its_horizon_and_the_log_is_t
         if !is_told_first {
             assert_eq!(desk.granted(0, SLOT), 0);
             assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(45));
-            desk.step(told);
+            told.into_iter().for_each(|told| desk.step(told));
             desk.pass(3);
         }
         desk.want(0, SLOT, 200);

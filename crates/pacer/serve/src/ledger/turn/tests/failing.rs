@@ -10,7 +10,7 @@ use pacer_core::store::{
     StoredDefinition, StoredKind,
 };
 
-use super::fake::{TestLedger, start_in};
+use super::fake::{TestLedger, settle, start_in};
 use crate::ledger::status::LedgerWaker;
 use crate::store::engine::StoreEngine;
 use crate::store::tests::disk;
@@ -69,7 +69,7 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     ledger.until("it is told", |ledger| ledger.handle.status().failing == Some(StoreFault::Disk));
     assert!(ledger.handle.is_ready(), "auctions go on");
     ledger.shards[0].settle(&token);
-    ledger.feed.settled(1, &token, super::fake::usd());
+    settle(&ledger.feed, 1, &token);
     ledger.until("wins are booked", |ledger| ledger.spent(0) >= 100);
     let failed =
         |ledger: &TestLedger| ledger.handle.status().refused + ledger.handle.status().unknown;

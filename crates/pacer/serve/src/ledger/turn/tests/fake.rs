@@ -18,6 +18,7 @@ use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
 use units::{Currency, Nanos};
 
+use crate::ledger::feed::SettledReservation;
 use crate::ledger::handle::LedgerQuery;
 use crate::ledger::status::LedgerClock;
 use crate::{
@@ -68,6 +69,12 @@ fn start_for(directory: &Path, shards: u16, ttl: Duration) -> LedgerStart {
         shutdown: Shutdown::new(Duration::ZERO),
         builder: Builder::start().expect("a thread"),
     }
+}
+
+/// Passes a win of a durable record, at the reserved amount in dollars.
+pub(crate) fn settle(feed: &SettlementFeed, sequence: u64, token: &ReservationToken) {
+    let (token, cost) = (*token, token.amount());
+    feed.settled(sequence, [SettledReservation { token, cost, currency: usd() }]);
 }
 
 impl TestLedger {

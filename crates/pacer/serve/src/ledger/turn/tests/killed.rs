@@ -10,7 +10,7 @@ use faults::process::{Once, kills};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::token::ReservationToken;
 
-use super::fake::{TestLedger, usd};
+use super::fake::{TestLedger, settle};
 use crate::Keyring;
 
 const KILLS: u64 = 30;
@@ -63,7 +63,7 @@ fn begin(root: &Path) -> (TestLedger, Log, Keyring) {
     let applied = ledger.feed.applied_seq();
     assert!(applied <= log.wins.len() as u64, "nothing is booked before it is in the log");
     for (seq, token) in (1..).zip(&log.wins).filter(|(seq, _)| applied < *seq) {
-        ledger.feed.settled(seq, token, usd());
+        settle(&ledger.feed, seq, token);
     }
     ledger.feed.replayed();
     ledger.define(SLOT, limit());
@@ -89,7 +89,7 @@ fn spend(
                 _ => {
                     let seq = log.append(keys, &token);
                     shard.settle(&token);
-                    ledger.feed.settled(seq, &token, usd());
+                    settle(&ledger.feed, seq, &token);
                     if !tell(seq) {
                         return true;
                     }

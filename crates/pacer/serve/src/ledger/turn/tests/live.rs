@@ -10,9 +10,9 @@ use pacer_core::store::{
 };
 use pacer_core::strategy::{BidPace, StrategySettings};
 use runtime::metrics::Exposition;
-use units::{Currency, Nanos};
+use units::Nanos;
 
-use super::fake::{EVER, TestLedger, campaign, money, start_in};
+use super::fake::{EVER, TestLedger, campaign, money, settle, start_in};
 use crate::ledger::handle::LedgerQuery;
 use crate::ledger::rings::RING_MESSAGES_MAX;
 use crate::{LedgerError, LedgerFault, LedgerStartError};
@@ -30,7 +30,7 @@ fn money_flows_from_a_definition_to_what_is_spent() {
     let (won, lost) = tokens.split_at(12);
     for (seq, (at, token)) in (1..).zip(won.iter().enumerate()) {
         ledger.shards[at % 2].settle(token);
-        ledger.feed.settled(seq, token, super::fake::usd());
+        settle(&ledger.feed, seq, token);
     }
     let held = ledger.why(3);
     assert!(held.at_shards >= Nanos::new(800), "{held:?}");
@@ -181,7 +181,7 @@ fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
         }
         ledger.until("the reservation has ended", |ledger| ledger.shards[0].reserved(0) == 0);
         ledger.shards[0].settle(&token);
-        ledger.feed.settled(1, &token, Currency::USD);
+        settle(&ledger.feed, 1, &token);
         ledger.until("booked", |ledger| ledger.feed.applied_seq() == 1);
         ledger.until("told", |ledger| ledger.spent(0) == 100);
         let mut paused = campaign(0, 1_000);
@@ -313,7 +313,7 @@ fn an_account_as_a_whole() {
     for (seq, slot) in (1..).zip([0, 2_400]) {
         let token = ledger.reserve(0, slot, 100);
         ledger.shards[0].settle(&token);
-        ledger.feed.settled(seq, &token, super::fake::usd());
+        settle(&ledger.feed, seq, &token);
     }
     let spent = |ledger: &TestLedger| {
         ledger.handle.ask_of(id, LedgerQuery::SpendAccount).unwrap().map(|it| it.life.get())

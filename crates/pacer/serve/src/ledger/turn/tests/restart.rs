@@ -7,7 +7,7 @@ use pacer_core::store::{
     DefinitionChange, DefinitionKey, DefinitionPut, LeaseStore, StoredDefinition, StoredKind,
 };
 
-use super::fake::{TestLedger, start_in, usd};
+use super::fake::{TestLedger, settle, start_in};
 use crate::Keyring;
 use crate::store::thread::{DiskStore, StoreOptions};
 
@@ -24,7 +24,7 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
     let texts: Vec<_> = tokens.iter().map(|token| keys.seals().seal(token)).collect();
     for (seq, at) in (1..=3).zip(0..3) {
         ledger.shards[at % 2].settle(&tokens[at]);
-        ledger.feed.settled(seq, &tokens[at], usd());
+        settle(&ledger.feed, seq, &tokens[at]);
     }
     // The shards are gone: nothing expires.
     while ledger.feed.applied_seq() < 3 {
@@ -46,10 +46,10 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
     for (seq, text) in (4..=5).zip(&texts[3..]) {
         let token = keys.open_token(text.as_str().as_bytes()).unwrap();
         assert_eq!(token.origin().epoch, epoch);
-        ledger.feed.settled(seq, &token, usd());
+        settle(&ledger.feed, seq, &token);
     }
     // A repeated settlement changes nothing.
-    ledger.feed.settled(2, &tokens[1], usd());
+    settle(&ledger.feed, 2, &tokens[1]);
     ledger.until("both are spent", |ledger| ledger.spent(5) == 500);
     // Nothing is reclaimed until the log is replayed.
     let begun = Instant::now();
@@ -86,7 +86,7 @@ fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
     let tokens: Vec<_> = (0..10).map(|at| ledger.reserve(at % 2, 5, 100)).collect();
     for (seq, at) in (1..=3).zip(0..3) {
         ledger.shards[at % 2].settle(&tokens[at]);
-        ledger.feed.settled(seq, &tokens[at], usd());
+        settle(&ledger.feed, seq, &tokens[at]);
     }
     ledger.shards[1].release(&tokens[9]);
     ledger.stop();
@@ -107,7 +107,7 @@ fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
     });
     // Billed now, they are spent inside the lease: none is late.
     for (seq, token) in (4..).zip(&tokens[3..9]) {
-        ledger.feed.settled(seq, token, usd());
+        settle(&ledger.feed, seq, token);
     }
     ledger.until("they are spent", |ledger| ledger.spent(5) == 900);
     let levels = ledger.why(5).levels.unwrap();
@@ -179,7 +179,7 @@ fn whoever_closes_loses_nothing_that_was_said() {
         assert_eq!(ledger.spent(0), 100 * (seq - 1));
         let token = ledger.reserve(0, 0, 100);
         ledger.shards[0].settle(&token);
-        ledger.feed.settled(seq, &token, usd());
+        settle(&ledger.feed, seq, &token);
         // At once, before a batch includes it.
         ledger.close();
     }

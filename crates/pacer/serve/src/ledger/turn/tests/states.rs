@@ -10,7 +10,7 @@ use pacer_core::pacing::{BiddingStatus, PacingPolicy, SNAPSHOT_BYTES_MAX, Traffi
 use pacer_core::strategy::{BidPace, StrategySettings};
 
 use super::failing::open_with;
-use super::fake::{TestLedger, campaign, money, start_in, usd};
+use super::fake::{TestLedger, campaign, money, settle, start_in};
 use crate::PacedCampaign;
 use crate::ledger::handle::LedgerQuery;
 use crate::ledger::states::{FILE_NAME, HEAD_BYTES, ROW_HEAD_BYTES};
@@ -163,7 +163,7 @@ fn states_are_kept_every_so_often_unless_the_store_fails() {
     let token = ledger.reserve(0, 2, 100);
     disk.set_faults(DiskFaults { write: 1, sync: 1, other: 1 });
     ledger.shards[0].settle(&token);
-    ledger.feed.settled(1, &token, usd());
+    settle(&ledger.feed, 1, &token);
     ledger.until("the store fails", |ledger| ledger.handle.status().failing.is_some());
     let (looked, tried) = (ledger.handle.status().looked, ledger.handle.status().states_failed);
     ledger.until("slots end", |ledger| ledger.handle.status().looked > looked + 6);
