@@ -28,6 +28,7 @@
 mod accounts;
 mod authorise;
 mod book;
+mod earlier;
 mod lane;
 mod options;
 mod outcome;
@@ -48,6 +49,7 @@ use token::{ReservationToken, TokenOrigin, TtlClass};
 
 pub use self::authorise::{Authorisation, Candidate, SpendRequest};
 pub use self::book::PeriodHolding;
+pub use self::earlier::EarlierWins;
 pub use self::options::{BUCKETS_MAX, ShardOptions, ShardOptionsError, TTLS_MAX};
 pub use self::outcome::{
     Denial, GrantRejected, SettledWin, ShardCounts, Shortage, TokenClaim, TokenRejection,

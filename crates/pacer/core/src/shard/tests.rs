@@ -1,6 +1,7 @@
 //! A shard against a naive model, and its answers by table.
 
 mod authorise;
+mod earlier;
 mod model;
 mod outcomes;
 mod steps;
