@@ -36,7 +36,7 @@ pub use chain::{ChainHash, ChainHashError, ChainPoint, HASH_BYTES, SegmentHasher
 pub use end::{END_BYTES, END_NAME, END_VERSION, EndFile, LogEnd};
 pub use index::{INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_VERSION, IndexEntry, SegmentIndex};
 pub use item::{Corruption, CorruptionKind, LogEntry, LogReadError, LogRecord, TornTail};
-pub use reader::{LogReader, begins, newest, segments};
+pub use reader::{LogReader, begins, begins_since, newest, segments};
 pub use scan::{FrameScan, ScanItem, ScanStep, ScanWindow};
 #[cfg(any(test, feature = "testing"))]
 pub use segment::encode_unlinked_header;

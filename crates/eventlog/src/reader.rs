@@ -23,7 +23,7 @@ use crate::source::{SegmentSource, WINDOW_BYTES};
 
 pub use listing::segments;
 use listing::{keep_from, list, sorted};
-pub use newest::{begins, newest};
+pub use newest::{begins, begins_since, newest};
 pub(crate) use seek::{times_ms, trusted_index};
 
 /// A segment of which only the header was read, unless that is damaged.

@@ -37,7 +37,8 @@ use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 
 pub use connection::{
-    ClientConnection, ConnectError, ConnectionOptions, ConnectionStream, HttpRequest, HttpService,
+    ArrivalClock, ClientConnection, ConnectError, ConnectionOptions, ConnectionStream, HttpRequest,
+    HttpService,
 };
 pub use descriptors::{DescriptorNeeds, TooFewDescriptors};
 pub use http_kit::server::{BoxError, HeadLimits, Upgraded};

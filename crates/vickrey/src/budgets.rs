@@ -18,10 +18,12 @@ use pacer_core::store::StoredKind;
 use pacer_core::strategy::CampaignFlight;
 use pacer_serve::api::{ExchangeView, Mismatches};
 use pacer_serve::registry::{AccountFacts, CampaignRules, PublishedCatalogue};
+use pacer_serve::wire::{PacerService, SETTLEMENT_LOG, SettlementLog};
 use pacer_serve::{
-    BudgetsConfig, Keyring, LedgerPort, PacerService, SettledReservation, SettlementFeed,
-    ShardRings,
+    BudgetsConfig, BudgetsService, Keyring, LedgerPort, SettledReservation, SettlementFeed,
+    ShardRings, Spender,
 };
+use record::RECORD;
 use runtime::builder::Builder;
 use runtime::config::{Quantity, Section};
 use runtime::process::unix_ms;
@@ -58,7 +60,10 @@ impl CampaignRules for DirectCampaignRules {
     }
 }
 
-/// The pacer, with the exchange's part of campaigns.
+/// Budgets, with the exchange's part of campaigns.
+pub(crate) type CampaignBudgets = BudgetsService<DirectCampaignRules>;
+
+/// The pacer on the wire.
 pub(crate) type Pacer = PacerService<DirectCampaignRules>;
 
 /// The exchange that spends budgets; gone after its end.
@@ -122,13 +127,12 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let Some(port) = ports.take(&LedgerPort::<DirectCampaignRules>::port()) else { return Ok(()) };
     let LedgerPort {
         shards,
-        feed,
+        mut feeds,
         keys,
         origin,
         handle,
         first,
         published,
-        on_published,
         campaigns_max,
         exchange: exchange_slot,
     } = port;
@@ -148,6 +152,8 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let ledger_ports = shards.into_iter().map(ledger_port).collect();
     let campaigns = exchange_campaigns(&first, &Catalogue::default());
     let mut renewed = campaigns.catalogue.clone();
+    let feed = feeds.pop().expect("the exchange writes settlements");
+    let on_published = Arc::clone(&published.on_published);
     let settlements = Box::new(LedgerSettlements { feed, keys });
     let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
         warn_of_rates(&currencies(&first), exchange);
@@ -156,7 +162,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         let (mut waiting, mut is_failing) = (None, false);
         let job = builder.add("campaigns in force", move || {
             // Only the latest counts.
-            let catalogue = published.try_iter().last().or_else(|| waiting.take())?;
+            let catalogue = published.catalogues.try_iter().last().or_else(|| waiting.take())?;
             let exchange = exchange.upgrade()?;
             let campaigns = exchange_campaigns(&catalogue, &renewed);
             renewed = campaigns.catalogue.clone();
@@ -191,9 +197,27 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     Ok(())
 }
 
+/// Gives the pacer the record's durable lane, where wins are kept.
+pub(crate) fn link_pacer(ports: &mut Ports) -> Result<(), ServiceError> {
+    let Some(record) = ports.get(&RECORD) else { return Ok(()) };
+    let claim = record.durable.protect();
+    let (rings, ring_bytes) = (record.rings, record.durable_ring_bytes);
+    let log = SettlementLog {
+        directory: record.directory.join(record.durable.kind().name()),
+        lane: record.durable,
+        ring: Box::new(move |listener| rings.durable_ring(ring_bytes, Some(listener))),
+        keep_from: Box::new(move |sequence| claim.keep_from(sequence)),
+    };
+    ports.offer(&SETTLEMENT_LOG, log);
+    Ok(())
+}
+
 /// A campaign's spend, and the spend expected by now. None if unknown.
-pub(crate) fn standing(pacer: &Pacer, campaign: &str) -> (Option<Nanos>, Option<Nanos>) {
-    let Some(registry) = pacer.registry() else { return (None, None) };
+pub(crate) fn standing(
+    budgets: &CampaignBudgets,
+    campaign: &str,
+) -> (Option<Nanos>, Option<Nanos>) {
+    let Some(registry) = budgets.registry() else { return (None, None) };
     let spend = registry.spend(StoredKind::Campaign, campaign).ok().flatten();
     let curve = registry.curve(campaign).ok().flatten();
     let told = |curve: PacingCurve| {
@@ -239,7 +263,8 @@ fn warn_of_room(catalogue: &PublishedCatalogue<DirectCampaignRules>, campaigns_m
 /// Tells the pacer how long after its sale an impression may be billed.
 pub(crate) fn set_billing_windows(budgets: &mut BudgetsConfig, lifetimes: &Lifetimes) {
     budgets.late_wins_warning = short_reservations(budgets, lifetimes);
-    budgets.lifetimes = lifetimes.named().map(|(_, lifetime)| lifetime).to_vec();
+    let lifetimes = lifetimes.named().map(|(_, lifetime)| lifetime).to_vec();
+    budgets.spenders.push(Spender::Exchange(lifetimes));
 }
 
 /// A warning if beacons outlive their reservations, because late wins are booked in addition to

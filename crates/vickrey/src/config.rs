@@ -8,8 +8,9 @@ use clap::Subcommand;
 use exchange_core::Dsp;
 use exchange_serve::Exchange;
 use exchange_serve::campaigns::unknown_seat;
-use pacer_serve::check_files;
 use pacer_serve::registry::CheckedFiles;
+use pacer_serve::wire::PacerConfig;
+use pacer_serve::{Spender, check_files};
 use record::RecordService;
 use runtime::config::{
     ConfigProblem, Loaded, Section, Sources, default_toml, describe, json_schema, load_tracked,
@@ -19,13 +20,18 @@ use runtime::service::{Services, ShellConfig};
 use serde_json::json;
 use units::Currency;
 
-use crate::budgets::{self, DirectCampaignRules, Pacer};
+use crate::budgets::{self, CampaignBudgets, DirectCampaignRules, Pacer};
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::millis;
 
 pub(crate) fn services() -> Services {
-    let services = Services::default().with::<RecordService>().with::<Exchange>().with::<Pacer>();
-    services.link::<Exchange>(budgets::link)
+    Services::default()
+        .with::<RecordService>()
+        .with::<Exchange>()
+        .with::<CampaignBudgets>()
+        .with::<Pacer>()
+        .link::<Exchange>(budgets::link)
+        .link::<Pacer>(budgets::link_pacer)
 }
 
 /// Declares and reads everything in `vickrey.toml`.
@@ -42,13 +48,17 @@ pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
         let remedy = "needs [record], where what is owed to DSPs is kept";
         s.problem("exchange.notices", "…", remedy);
     }
-    match (config.service_mut::<Pacer>(), lifetimes) {
+    match (config.service_mut::<CampaignBudgets>(), lifetimes) {
         (Some(budgets), Some(lifetimes)) => budgets::set_billing_windows(budgets, &lifetimes),
         (Some(_), None) if is_exchange => {
             let remedy = "needs [record] and [exchange.notices]: what is billed is told by beacons";
             s.problem("budgets", "…", remedy);
         }
         _ => (),
+    }
+    let bidders = config.service::<Pacer>().map(PacerConfig::lifetimes);
+    if let Some((budgets, bidders)) = config.service_mut::<CampaignBudgets>().zip(bidders) {
+        budgets.spenders.push(Spender::Pacer(bidders));
     }
     config
 }
@@ -159,7 +169,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
 /// Accounts and campaigns in files. None without [budgets].
 fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<CheckedFiles>> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    let budgets = config.service::<Pacer>();
+    let budgets = config.service::<CampaignBudgets>();
     let check = |budgets| {
         check_files::<DirectCampaignRules>(budgets, folder).map_err(CommandFailure::of_service)
     };
@@ -220,7 +230,9 @@ fn warnings(config: &ShellConfig, campaigns: Option<&CheckedFiles>) -> Vec<Strin
             format!("account `{account}`: {}", budgets::without_rate(*currency))
         }));
     }
-    found.extend(config.service::<Pacer>().and_then(|budgets| budgets.late_wins_warning.clone()));
+    found.extend(
+        config.service::<CampaignBudgets>().and_then(|budgets| budgets.late_wins_warning.clone()),
+    );
     let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
     if let Some(base) = notices.map(|notices| &notices.base).filter(|base| !base.is_tls()) {
         found.push(format!(

@@ -29,7 +29,7 @@ use testbed::load::{LoadLength, LoadMode, LoadOptions, LoadReport};
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
-use crate::budgets::Pacer;
+use crate::budgets::CampaignBudgets;
 use crate::config::{read_config, services};
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::stop_on_signal;
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let shell = Shell::start(&services(), config, options).map_err(CommandFailure::of_shell)?;
     let metrics_url = format!("http://{}/metrics", shell.admin_address());
     let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
-    let budgets = shell.service::<Pacer>();
+    let budgets = shell.service::<CampaignBudgets>();
     let mut out = output(args);
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;

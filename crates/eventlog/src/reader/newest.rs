@@ -21,7 +21,7 @@ pub fn newest<D: Disk, T>(
         if end.is_some_and(|end| identity.first >= end) {
             continue;
         }
-        if !end.is_some_and(|end| lacks(disk, identity, end, kind)) {
+        if !end.is_some_and(|end| lacks(disk, identity, end, kind, 0)) {
             let mut found = None;
             for item in LogReader::new(disk)?.seek(identity.first)? {
                 let LogEntry::Record(record) = item? else { continue };
@@ -48,14 +48,21 @@ pub fn newest<D: Disk, T>(
 /// A sequence before which there is no record of `kind`, according to the indexes; 0 if the log is
 /// empty.
 pub fn begins<D: Disk>(disk: &D, kind: u8) -> Result<u64, LogReadError> {
+    begins_since(disk, kind, 0)
+}
+
+/// A sequence before which there is no record of `kind` of this time or later, in Unix milliseconds,
+/// according to the indexes; 0 if the log is empty.
+pub fn begins_since<D: Disk>(disk: &D, kind: u8, since_ms: u64) -> Result<u64, LogReadError> {
     let names = segments(disk)?;
-    let lacks = |pair: &&[SegmentId]| lacks(disk, pair[0], pair[1].first, kind);
+    let lacks = |pair: &&[SegmentId]| lacks(disk, pair[0], pair[1].first, kind, since_ms);
     let passed = names.windows(2).take_while(lacks).count();
     Ok(names.get(passed).map_or(0, |identity| identity.first))
 }
 
-/// Whether the complete index of a sealed segment counts no record of `kind`.
-fn lacks<D: Disk>(disk: &D, identity: SegmentId, end: u64, kind: u8) -> bool {
-    SegmentIndex::read(disk, identity)
-        .is_some_and(|index| index.last + 1 == end && !index.kinds.contains_key(&kind))
+/// Whether the complete index of a sealed segment counts no record of `kind` from a time on.
+fn lacks<D: Disk>(disk: &D, identity: SegmentId, end: u64, kind: u8, since_ms: u64) -> bool {
+    SegmentIndex::read(disk, identity).is_some_and(|index| {
+        index.last + 1 == end && (index.max_time_ms < since_ms || !index.kinds.contains_key(&kind))
+    })
 }

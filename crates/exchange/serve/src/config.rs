@@ -21,6 +21,7 @@ use exchange_core::{Market, Rates, TieKey, TimeLimits, TrackingSignals};
 use http_kit::body::BodyLimits;
 use runtime::config::{Optional, Section, ms, secs};
 use runtime::shards::ConnectionTimeouts;
+use runtime::tls::{ClientCertificates, read_server};
 use units::{Currency, Ppm};
 
 use crate::fanout::{Backoff, PoolLimits};
@@ -150,7 +151,9 @@ impl ExchangeConfig {
                 "Address to listen on for bid requests (`POST /openrtb2/auction`).",
             ),
             tls: s
-                .table("tls", "TLS for callers. If absent, callers connect without TLS.", tls::read)
+                .table("tls", "TLS for callers. If absent, callers connect without TLS.", |s| {
+                    read_server(s, &["http/1.1"], ClientCertificates::None)
+                })
                 .flatten(),
             publishers_only: s.boolean(
                 "publishers_only",

@@ -54,10 +54,36 @@ pub struct BudgetsConfig {
     token_key: Option<TokenKeySource>,
     /// Keys requests' draws. None: the key in the directory.
     draw_key: Option<TokenKeySource>,
-    /// How long after a sale the exchange beside it bills impressions. Empty without one.
-    pub lifetimes: Vec<Duration>,
+    /// Who spends the budgets. Empty: nobody does.
+    pub spenders: Vec<Spender>,
     /// Warning that impressions may be billed after their reservations expire. None if they cannot.
     pub late_wins_warning: Option<String>,
+}
+
+/// A service that spends budgets, with the lifetimes of its reservations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spender {
+    /// How long after a sale the exchange bills impressions.
+    Exchange(Vec<Duration>),
+    /// Lifetimes that bidders on the wire may choose.
+    Pacer(Vec<Duration>),
+}
+
+impl Spender {
+    pub(crate) fn lifetimes(&self) -> &[Duration] {
+        match self {
+            Self::Exchange(lifetimes) | Self::Pacer(lifetimes) => lifetimes,
+        }
+    }
+
+    /// How many parts of it write settlements to the log.
+    pub(crate) const fn writers(&self, shards: usize) -> usize {
+        match self {
+            // The dispatcher of notices.
+            Self::Exchange(_) => 1,
+            Self::Pacer(_) => shards,
+        }
+    }
 }
 
 /// A configured key: never shown.
@@ -126,7 +152,7 @@ impl BudgetsConfig {
             campaigns: None,
             token_key: None,
             draw_key: None,
-            lifetimes: Vec::new(),
+            spenders: Vec::new(),
             late_wins_warning: None,
             lease_period: s.duration(
                 "lease_period",
@@ -192,7 +218,8 @@ impl BudgetsConfig {
         Self { directory: folder.join(&self.directory), ..self.clone() }
     }
 
-    /// Settings of a ledger. Shards count ticks from `origin` too.
+    /// Settings of a ledger for spenders on so many shards each. Shards count ticks from `origin`
+    /// too.
     pub fn start(
         &self,
         shards: u16,
@@ -210,14 +237,21 @@ impl BudgetsConfig {
                 late_window: self.late_window,
                 ahead: LedgerSettings::ahead_of(self.lease_period),
                 is_lateness_recorded: false,
-                ..LedgerSettings::new(self.node, Epoch::default(), shards)
+                ..LedgerSettings::new(self.node, Epoch::default(), self.shards_of_all(shards))
             },
             slot: self.slot,
             keep_every: KEEP_EVERY,
+            writers: self.spenders.iter().map(|it| it.writers(shards.into())).sum(),
             origin,
             shutdown: shutdown.clone(),
             builder: builder.clone(),
         }
+    }
+
+    /// Shards of all spenders together.
+    fn shards_of_all(&self, shards: u16) -> u16 {
+        let spenders = u16::try_from(self.spenders.len().max(1)).expect("services are few");
+        shards.saturating_mul(spenders)
     }
 
     /// Whether its directory has a ledger, which may know more accounts than the files define.

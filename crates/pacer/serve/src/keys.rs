@@ -8,7 +8,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pacer_core::shard::token::{ReservationToken, ReservationTokenError, TokenKey};
+use pacer_core::shard::token::{ReservationToken, ReservationTokenError, TOKEN_BYTES, TokenKey};
 use pacer_core::strategy::DrawKey;
 use tracing::warn;
 
@@ -56,6 +56,16 @@ impl Keyring {
     pub fn open_token(&self, text: &[u8]) -> Result<ReservationToken, ReservationTokenError> {
         let opened = self.keys[0].open(text);
         let others = || self.keys[1..].iter().find_map(|key| key.open(text).ok());
+        opened.or_else(|error| others().ok_or(error))
+    }
+
+    /// Opens a token in binary from an untrusted source.
+    pub fn open_bytes(
+        &self,
+        bytes: &[u8; TOKEN_BYTES],
+    ) -> Result<ReservationToken, ReservationTokenError> {
+        let opened = self.keys[0].open_bytes(bytes);
+        let others = || self.keys[1..].iter().find_map(|key| key.open_bytes(bytes).ok());
         opened.or_else(|error| others().ok_or(error))
     }
 

@@ -26,8 +26,9 @@ mod ledger;
 pub mod registry;
 mod service;
 mod store;
+pub mod wire;
 
-pub use config::BudgetsConfig;
+pub use config::{BudgetsConfig, Spender};
 pub use keys::Keyring;
 pub use ledger::feed::{SettledReservation, SettlementFeed};
 pub use ledger::handle::{
@@ -38,6 +39,8 @@ pub use ledger::start::{LedgerStart, LedgerStartError, LedgerThread, OpenLedger,
 pub use ledger::status::LedgerStatus;
 pub use ledger::turn::LedgerFault;
 pub use ledger::zones::{ZoneError, Zones};
-pub use service::{LEDGER, LedgerPort, PacerService, check_files};
+pub use service::{
+    BIDDER_LEDGER, BudgetsService, LEDGER, LedgerPort, PublishedCatalogues, check_files,
+};
 pub use store::error::StoreOpenError;
 pub use store::thread::{DiskStore, StoreCounters, StoreOptions};

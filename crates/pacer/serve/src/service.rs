@@ -1,8 +1,9 @@
-//! The pacer as a service: the ledger, the registry and the exchange's port. `[budgets]` configures it.
+//! Budgets as a service: the ledger, the registry, and the ports of those who spend. `[budgets]`
+//! configures it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use runtime::service::{Port, RunningService, Service, ServiceError, Startup};
 use tracing::{error, info, warn};
 
 use crate::api::{self, ExchangeSlot};
-use crate::config::BudgetsConfig;
+use crate::config::{BudgetsConfig, Spender};
 use crate::keys::Keyring;
 use crate::ledger::feed::SettlementFeed;
 use crate::ledger::handle::LedgerHandle;
@@ -34,28 +35,30 @@ const CATALOGUE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Port through which the exchange spends budgets.
 pub const LEDGER: &str = "ledger";
+/// Port through which the pacer on the wire spends them.
+pub const BIDDER_LEDGER: &str = "bidder-ledger";
 
-/// A running pacer. `R` is the exchange's part of campaigns.
-pub struct PacerService<R: CampaignRules> {
+/// Running budgets. `R` is the exchange's part of campaigns.
+pub struct BudgetsService<R: CampaignRules> {
     handle: LedgerHandle,
     exchange: ExchangeSlot,
-    /// None once the pacer is closed.
-    running: Mutex<Option<RunningPacer<R>>>,
+    /// None once it is closed.
+    running: Mutex<Option<RunningBudgets<R>>>,
 }
 
-struct RunningPacer<R: CampaignRules> {
+struct RunningBudgets<R: CampaignRules> {
     /// Dropped first: it calls the ledger.
     following: Reload,
     registry: Arc<Registry<R>>,
     thread: LedgerThread,
 }
 
-/// The exchange's access to budgets.
+/// Access to budgets of those who spend them: the exchange, or the pacer on the wire.
 pub struct LedgerPort<R> {
     /// For each shard: its rings, and the options of its ledger.
     pub shards: Vec<(ShardRings, ShardOptions)>,
-    /// Takes billed impressions.
-    pub feed: SettlementFeed,
+    /// Takes what is billed, each from one writer of the log.
+    pub feeds: Vec<SettlementFeed>,
     /// Seals and opens reservation tokens.
     pub keys: Keyring,
     /// Origin of ticks.
@@ -64,26 +67,63 @@ pub struct LedgerPort<R> {
     pub handle: LedgerHandle,
     /// Catalogue at the start.
     pub first: PublishedCatalogue<R>,
-    /// Later catalogues. Disconnects when the pacer ends.
-    pub published: Receiver<PublishedCatalogue<R>>,
-    /// Job to run after each published catalogue.
-    pub on_published: Arc<OnceLock<JobHandle>>,
+    /// Later catalogues.
+    pub published: PublishedCatalogues<R>,
     /// Most campaigns of a shard.
     pub campaigns_max: usize,
     /// Where the exchange puts its view for the API.
     pub exchange: ExchangeSlot,
 }
 
+/// Catalogues as they are published.
+pub struct PublishedCatalogues<R> {
+    /// Disconnects when budgets end.
+    pub catalogues: Receiver<PublishedCatalogue<R>>,
+    /// Job to run after each catalogue.
+    pub on_published: Arc<OnceLock<JobHandle>>,
+}
+
+/// The sender of catalogues to one port.
+struct CataloguePublisher<R> {
+    catalogues: Sender<PublishedCatalogue<R>>,
+    on_published: Arc<OnceLock<JobHandle>>,
+}
+
 impl<R> LedgerPort<R> {
-    /// Name and type of the port.
+    /// The exchange's port.
     pub const fn port() -> Port<Self> {
         Port::new(LEDGER)
     }
+
+    /// The port of the pacer on the wire.
+    pub const fn bidders() -> Port<Self> {
+        Port::new(BIDDER_LEDGER)
+    }
 }
 
-impl<R: CampaignRules> Service for PacerService<R> {
+impl<R> PublishedCatalogues<R> {
+    fn new() -> (CataloguePublisher<R>, Self) {
+        let (send, catalogues) = channel();
+        let on_published = Arc::<OnceLock<JobHandle>>::default();
+        let publisher =
+            CataloguePublisher { catalogues: send, on_published: Arc::clone(&on_published) };
+        (publisher, Self { catalogues, on_published })
+    }
+}
+
+impl<R> CataloguePublisher<R> {
+    fn publish(&self, catalogue: PublishedCatalogue<R>) {
+        // Nobody receives catalogues during shutdown.
+        let _ended = self.catalogues.send(catalogue);
+        if let Some(job) = self.on_published.get() {
+            job.run_soon();
+        }
+    }
+}
+
+impl<R: CampaignRules> Service for BudgetsService<R> {
     const NAME: &'static str = "budgets";
-    const OFFERS: &'static [&'static str] = &[LEDGER];
+    const OFFERS: &'static [&'static str] = &[LEDGER, BIDDER_LEDGER];
 
     type Config = BudgetsConfig;
 
@@ -103,33 +143,31 @@ impl<R: CampaignRules> Service for PacerService<R> {
         if let Some(warning) = &config.late_wins_warning {
             warn!("{warning}");
         }
-        let shards = u16::try_from(startup.shards).expect("runtime.shards is at most 1024");
         let origin = Instant::now();
         let keys = config.keys().map_err(ServiceError::unavailable)?;
         let in_the_way = |error: LedgerStartError| {
             ServiceError::unavailable(format!("budgets.directory: {error}"))
         };
+        let shards = u16::try_from(startup.shards).expect("runtime.shards is at most 1024");
         let start = config.start(shards, origin, startup.shutdown, startup.builder);
         let mut opened = start.open().map_err(in_the_way)?;
         // Before the ledger begins an epoch: a start that fails here uses nothing up.
         let options = registry_options(&config, startup.folder);
         let prepared =
             PreparedRegistry::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
-        let StartedLedger { rings, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
-        let (publish, published) = channel();
-        let on_published = Arc::<OnceLock<JobHandle>>::default();
-        let taking = Arc::clone(&on_published);
-        let publish = move |catalogue| {
-            // Nobody receives catalogues during shutdown.
-            let _ended = publish.send(catalogue);
-            if let Some(job) = taking.get() {
-                job.run_soon();
-            }
+        let StartedLedger { rings, feeds, handle, thread } = opened.begin().map_err(in_the_way)?;
+        let (first_send, first) = channel();
+        let (publishers, published): (Vec<_>, Vec<_>) =
+            config.spenders.iter().map(|_| PublishedCatalogues::new()).unzip();
+        let publish = move |catalogue: PublishedCatalogue<R>| {
+            publishers.iter().for_each(|publisher| publisher.publish(catalogue.clone()));
+            // Only the start receives it.
+            let _started = first_send.send(catalogue);
         };
         let builder = startup.builder;
         let registry = Registry::start_prepared(prepared, handle.clone(), builder, publish);
         let registry = Arc::new(registry.map_err(refused)?);
-        let first = published.recv_timeout(CATALOGUE_TIMEOUT).map_err(|error| {
+        let first = first.recv_timeout(CATALOGUE_TIMEOUT).map_err(|error| {
             ServiceError::unavailable(format!("the registry publishes no catalogue: {error}"))
         })?;
         let (campaigns, accounts) = (first.campaigns.len(), first.accounts.len());
@@ -137,30 +175,32 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let following = registry
             .follow_files(startup.watch, startup.control, builder, startup.shutdown)
             .map_err(ServiceError::unavailable)?;
-        let with_options = |rings: ShardRings| {
-            let options = config.shard_options(rings.origin, &config.lifetimes);
-            (rings, options)
-        };
         let exchange = ExchangeSlot::default();
-        let port = LedgerPort {
-            shards: rings.into_iter().map(with_options).collect(),
-            feed,
-            keys,
-            origin,
-            handle: handle.clone(),
-            first,
-            published,
-            on_published,
-            campaigns_max: usize::try_from(config.campaigns_max).unwrap_or(usize::MAX),
-            exchange: exchange.clone(),
-        };
-        startup.ports.offer(&LedgerPort::port(), port);
-        let running = Mutex::new(Some(RunningPacer { following, registry, thread }));
+        let (mut rings, mut feeds) = (rings.into_iter(), feeds.into_iter());
+        for (spender, published) in config.spenders.iter().zip(published) {
+            let with_options = |rings: ShardRings| {
+                let options = config.shard_options(rings.origin, spender.lifetimes());
+                (rings, options)
+            };
+            let port = LedgerPort {
+                shards: rings.by_ref().take(startup.shards).map(with_options).collect(),
+                feeds: feeds.by_ref().take(spender.writers(startup.shards)).collect(),
+                keys: keys.clone(),
+                origin,
+                handle: handle.clone(),
+                first: first.clone(),
+                published,
+                campaigns_max: usize::try_from(config.campaigns_max).unwrap_or(usize::MAX),
+                exchange: exchange.clone(),
+            };
+            startup.ports.offer(&port_of(spender), port);
+        }
+        let running = Mutex::new(Some(RunningBudgets { following, registry, thread }));
         Ok(Arc::new(Self { handle, exchange, running }))
     }
 }
 
-impl<R: CampaignRules> RunningService for PacerService<R> {
+impl<R: CampaignRules> RunningService for BudgetsService<R> {
     fn reload_files(&self) -> Option<ReloadedFiles> {
         Some(match self.registry()?.reload() {
             Ok(FilesRead { created, changed, removed }) => {
@@ -197,7 +237,7 @@ impl<R: CampaignRules> RunningService for PacerService<R> {
 
     fn close(&self) -> Result<(), ServiceError> {
         let running = self.running().take();
-        let Some(RunningPacer { following, registry, thread }) = running else { return Ok(()) };
+        let Some(RunningBudgets { following, registry, thread }) = running else { return Ok(()) };
         drop(following);
         drop(registry);
         match thread.close() {
@@ -212,13 +252,13 @@ impl<R: CampaignRules> RunningService for PacerService<R> {
     }
 }
 
-impl<R: CampaignRules> PacerService<R> {
+impl<R: CampaignRules> BudgetsService<R> {
     /// The registry. None once the pacer is closed.
     pub fn registry(&self) -> Option<Arc<Registry<R>>> {
         Some(Arc::clone(&self.running().as_ref()?.registry))
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<RunningPacer<R>>> {
+    fn running(&self) -> MutexGuard<'_, Option<RunningBudgets<R>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -233,6 +273,13 @@ pub fn check_files<R: CampaignRules>(
 ) -> Result<CheckedFiles, ServiceError> {
     registry::check_files::<R>(&registry_options(config, folder), config.has_begun())
         .map_err(refused)
+}
+
+const fn port_of<R>(spender: &Spender) -> Port<LedgerPort<R>> {
+    match spender {
+        Spender::Exchange(_) => LedgerPort::port(),
+        Spender::Pacer(_) => LedgerPort::bidders(),
+    }
 }
 
 fn registry_options(config: &BudgetsConfig, folder: &Path) -> RegistryOptions {

@@ -59,9 +59,14 @@ impl Default for Histogram {
 impl Histogram {
     /// Counts a duration, rounded down to microseconds.
     pub fn record(&self, duration: Duration) {
+        self.record_many(duration, 1);
+    }
+
+    /// Counts `count` equal durations.
+    pub fn record_many(&self, duration: Duration, count: u64) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        add_as_only_writer(&self.buckets[bucket_of(micros)], 1);
-        add_as_only_writer(&self.sum_us, micros);
+        add_as_only_writer(&self.buckets[bucket_of(micros)], count);
+        add_as_only_writer(&self.sum_us, micros.saturating_mul(count));
     }
 
     /// The current counts. The sum may be ahead of the counts while the writer goes on.

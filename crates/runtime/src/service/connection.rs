@@ -31,7 +31,9 @@ use tracing::debug;
 
 use crate::shards::{Accepted, ActiveStream, Activity, ConnectionTimeouts, OpenClient};
 use crate::shutdown::Shutdown;
-use arrival::{ArrivalClock, StampedStream};
+pub use arrival::ArrivalClock;
+
+use arrival::StampedStream;
 
 /// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
 const HTTP2: &[u8] = b"h2";
@@ -157,6 +159,11 @@ impl ClientConnection {
     /// [`RequestActivity`](crate::shards::RequestActivity) of its [`Activity`] exists.
     pub fn stream(&mut self) -> &mut ConnectionStream {
         &mut self.stream
+    }
+
+    /// When the kernel received the bytes read from it.
+    pub const fn arrivals(&self) -> &ArrivalClock {
+        &self.clock
     }
 
     /// Records what the connection is doing.

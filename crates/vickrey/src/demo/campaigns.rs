@@ -9,7 +9,7 @@ use console::style;
 use units::Nanos;
 
 use super::args::DemoArgs;
-use crate::budgets::{Pacer, standing};
+use crate::budgets::{CampaignBudgets, standing};
 
 /// Widest bar, in characters.
 const BAR: u64 = 24;
@@ -63,7 +63,7 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
 }
 
 /// A heading, and a line for each campaign with its spend, target and budget.
-pub(super) fn lines(budgets: &Pacer, args: &DemoArgs) -> Vec<String> {
+pub(super) fn lines(budgets: &CampaignBudgets, args: &DemoArgs) -> Vec<String> {
     let heading =
         format!("{:<17} {:>9} {:>9} {:>9}", "campaigns (USD)", "spent", "target", "budget");
     let mut lines = vec![style(heading).bold().to_string()];
@@ -82,7 +82,7 @@ pub(super) fn lines(budgets: &Pacer, args: &DemoArgs) -> Vec<String> {
 }
 
 /// The same in a few words.
-pub(super) fn brief(budgets: &Pacer) -> String {
+pub(super) fn brief(budgets: &CampaignBudgets) -> String {
     let of = |plan: &CampaignPlan| {
         let spent = standing(budgets, plan.id).0.unwrap_or(Nanos::ZERO);
         format!(" {} {}", plan.id, decimal(spent.get(), 9))

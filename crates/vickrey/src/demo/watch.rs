@@ -14,7 +14,7 @@ use super::args::DemoArgs;
 use super::campaigns;
 use super::screen::{Screen, ScreenSize};
 use super::summary::{CallerLatency, DemoSummary, Totals};
-use crate::budgets::Pacer;
+use crate::budgets::CampaignBudgets;
 
 /// Interval between pages on a terminal, and between lines otherwise.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ pub(super) struct DemoLoad {
 pub(super) struct WatchedDemo<'w> {
     pub(super) args: &'w DemoArgs,
     pub(super) exchange: &'w Exchange,
-    pub(super) budgets: Option<&'w Pacer>,
+    pub(super) budgets: Option<&'w CampaignBudgets>,
     pub(super) url: &'w str,
 }
 

@@ -42,7 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Only for tests: no binary contains it.
     ("faults", &["units"]),
     ("pacer-core", &["faults", "units"]),
-    ("pacer-serve", &["eventlog", "pacer-core", "pacer-wire", "runtime", "units"]),
+    ("pacer-serve", &["eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"]),
     ("pacer-wire", &["units"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),

@@ -53,6 +53,8 @@ pub struct LedgerStart {
     pub keep_every: Duration,
     /// Origin of ticks, the same for all shards.
     pub origin: Instant,
+    /// Parts of the process that write settlements to the log.
+    pub writers: usize,
     /// Begun if the books do not add up.
     pub shutdown: Shutdown,
     /// Writes strategies' states.
@@ -64,8 +66,8 @@ pub struct LedgerStart {
 pub struct StartedLedger {
     /// One for each shard.
     pub rings: Vec<ShardRings>,
-    /// For the durable log.
-    pub feed: SettlementFeed,
+    /// One for each writer of settlements.
+    pub feeds: Vec<SettlementFeed>,
     /// For all others.
     pub handle: LedgerHandle,
     /// Closes the ledger.
@@ -175,7 +177,9 @@ impl LedgerStart {
             .unzip();
         let (asks, asked) = mpsc::channel();
         let feed = FeedReceiver::default();
-        let source = feed.source(shared.clone(), waker.clone());
+        // Without a writer the log has nothing to replay.
+        drop(feed.source(shared.clone(), waker.clone()));
+        let feeds = (0..self.writers).map(|_| feed.source(shared.clone(), waker.clone())).collect();
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
         let ends = LedgerChannels {
@@ -199,7 +203,7 @@ impl LedgerStart {
         let thread = Some(thread.map_err(LedgerStartError::Thread)?);
         Ok(StartedLedger {
             rings,
-            feed: source,
+            feeds,
             handle: LedgerHandle { asks, shared, waker: waker.clone(), zones },
             thread: LedgerThread { closing, waker, ended, timeout: CLOSE_TIMEOUT, thread },
         })

@@ -65,6 +65,7 @@ fn start_for(directory: &Path, shards: u16, ttl: Duration) -> LedgerStart {
         },
         slot: Duration::from_secs(1),
         keep_every: Duration::from_secs(60),
+        writers: 1,
         origin: Instant::now(),
         shutdown: Shutdown::new(Duration::ZERO),
         builder: Builder::start().expect("a thread"),
@@ -104,7 +105,8 @@ impl TestLedger {
         origin: Instant,
         shutdown: Shutdown,
     ) -> Self {
-        let StartedLedger { rings, feed, handle, thread } = started;
+        let StartedLedger { rings, mut feeds, handle, thread } = started;
+        let feed = feeds.pop().expect("one writes settlements");
         let shards =
             rings.into_iter().map(|rings| FakeShard::new(rings, LedgerClock { origin }, ttl));
         Self { handle, feed, thread: Some(thread), shards: shards.collect(), shutdown }

@@ -1,0 +1,183 @@
+//! The campaigns that clients may name, as one immutable table in each generation of the catalogue.
+//!
+//! A campaign's handle is its number in the ledger, which is never given to another one. Must not
+//! know what a campaign may spend.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use pacer_core::messages::CampaignIndex;
+use units::Currency;
+
+use crate::registry::PublishedCatalogue;
+
+/// The account of a handle without a campaign.
+const NO_ACCOUNT: u32 = u32::MAX;
+
+/// A campaign that a client may name, or could name before it was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedCampaign {
+    pub id: Arc<str>,
+    pub account: Arc<str>,
+    account_number: u32,
+    pub currency: Currency,
+    /// Whether neither it nor its account is paused.
+    pub is_open: bool,
+    pub is_removed: bool,
+}
+
+/// All campaigns of one generation, and who may name them.
+#[derive(Debug, Default)]
+pub(crate) struct CampaignTable {
+    pub generation: u64,
+    /// The generation that `changed` is relative to.
+    pub previous: u64,
+    /// Handles of campaigns that are new, changed or removed.
+    pub changed: Vec<u32>,
+    /// By handle.
+    campaigns: Vec<Option<NamedCampaign>>,
+    /// The account's number by handle, or [`NO_ACCOUNT`]. Removed campaigns have none.
+    accounts: Vec<u32>,
+    clients: Vec<ClientScope>,
+}
+
+/// The accounts of a client.
+#[derive(Clone, Debug)]
+enum ClientScope {
+    All,
+    /// A bit for each account.
+    Accounts(Vec<u64>),
+}
+
+/// Makes tables of successive catalogues.
+#[derive(Debug)]
+pub(crate) struct TableBuilder {
+    /// By client; empty: all accounts.
+    clients: Vec<BTreeSet<String>>,
+    /// Accounts in the order in which they were first seen.
+    numbers: HashMap<Arc<str>, u32>,
+    campaigns: Vec<Option<NamedCampaign>>,
+    generation: u64,
+}
+
+impl TableBuilder {
+    /// For clients with these accounts, in the order of the configuration.
+    pub fn new(clients: Vec<BTreeSet<String>>) -> Self {
+        Self { clients, numbers: HashMap::new(), campaigns: Vec::new(), generation: 0 }
+    }
+
+    /// The table of a catalogue. Campaigns that are no longer in it can still be settled.
+    pub fn table<R>(&mut self, catalogue: &PublishedCatalogue<R>) -> CampaignTable {
+        let currencies: HashMap<&str, Currency> =
+            catalogue.accounts.iter().map(|account| (&*account.id, account.currency)).collect();
+        let mut campaigns: Vec<Option<NamedCampaign>> = Vec::new();
+        for campaign in &catalogue.campaigns {
+            let Some(currency) = currencies.get(&*campaign.account) else { continue };
+            let at = position(campaign.slot.0);
+            if campaigns.len() <= at {
+                campaigns.resize(at + 1, None);
+            }
+            campaigns[at] = Some(NamedCampaign {
+                id: Arc::clone(&campaign.id),
+                account: Arc::clone(&campaign.account),
+                account_number: self.account_number(&campaign.account),
+                currency: *currency,
+                is_open: campaign.is_open,
+                is_removed: false,
+            });
+        }
+        self.keep_removed(&mut campaigns);
+        let changed = self.changed(&campaigns);
+        self.campaigns = campaigns;
+        let previous = std::mem::replace(&mut self.generation, catalogue.number);
+        let spendable = |campaign: &Option<NamedCampaign>| {
+            let campaign = campaign.as_ref().filter(|campaign| !campaign.is_removed);
+            campaign.map_or(NO_ACCOUNT, |campaign| campaign.account_number)
+        };
+        let accounts = self.campaigns.iter().map(spendable).collect();
+        CampaignTable {
+            generation: self.generation,
+            previous,
+            changed,
+            campaigns: self.campaigns.clone(),
+            accounts,
+            clients: self.clients.iter().map(|accounts| self.scope(accounts)).collect(),
+        }
+    }
+
+    fn keep_removed(&self, campaigns: &mut Vec<Option<NamedCampaign>>) {
+        campaigns.resize(campaigns.len().max(self.campaigns.len()), None);
+        for (now, before) in campaigns.iter_mut().zip(&self.campaigns) {
+            if now.is_none() {
+                now.clone_from(before);
+                if let Some(removed) = now {
+                    removed.is_removed = true;
+                }
+            }
+        }
+    }
+
+    fn changed(&self, campaigns: &[Option<NamedCampaign>]) -> Vec<u32> {
+        let handles = (0_u32..).zip(campaigns);
+        let before = |handle: u32| self.campaigns.get(position(handle)).and_then(Option::as_ref);
+        let changed = handles.filter(|(handle, now)| before(*handle) != now.as_ref());
+        changed.map(|(handle, _)| handle).collect()
+    }
+
+    fn account_number(&mut self, account: &Arc<str>) -> u32 {
+        let next = u32::try_from(self.numbers.len()).expect("accounts are fewer than 2^32");
+        *self.numbers.entry(Arc::clone(account)).or_insert(next)
+    }
+
+    fn scope(&self, accounts: &BTreeSet<String>) -> ClientScope {
+        if accounts.is_empty() {
+            return ClientScope::All;
+        }
+        let mut bits = vec![0; self.numbers.len().div_ceil(64)];
+        for number in accounts.iter().filter_map(|account| self.numbers.get(&**account)) {
+            bits[position(number / 64)] |= 1 << (number % 64);
+        }
+        ClientScope::Accounts(bits)
+    }
+}
+
+impl CampaignTable {
+    /// The campaign, if the client may spend on it.
+    #[inline]
+    pub fn spendable(&self, client: usize, handle: u32) -> Option<CampaignIndex> {
+        let account = *self.accounts.get(position(handle))?;
+        let is_own = account != NO_ACCOUNT && self.clients[client].has(account);
+        is_own.then_some(CampaignIndex(handle))
+    }
+
+    /// The campaign, if the client may settle its reservations: also a removed one's.
+    pub fn settleable(&self, client: usize, slot: CampaignIndex) -> Option<&NamedCampaign> {
+        let campaign = self.campaigns.get(position(slot.0))?.as_ref()?;
+        self.clients[client].has(campaign.account_number).then_some(campaign)
+    }
+
+    /// The campaigns that the client may name, with their handles.
+    pub fn of_client(&self, client: usize) -> impl Iterator<Item = (u32, &NamedCampaign)> {
+        let all = (0_u32..).zip(&self.campaigns);
+        let named = all.filter_map(|(handle, campaign)| Some((handle, campaign.as_ref()?)));
+        named.filter(move |(_, campaign)| {
+            !campaign.is_removed && self.clients[client].has(campaign.account_number)
+        })
+    }
+}
+
+impl ClientScope {
+    #[inline]
+    fn has(&self, account: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Accounts(bits) => {
+                bits.get(position(account / 64)).is_some_and(|word| word >> (account % 64) & 1 == 1)
+            }
+        }
+    }
+}
+
+fn position(number: u32) -> usize {
+    usize::try_from(number).expect("addresses have 32 bits at least")
+}
