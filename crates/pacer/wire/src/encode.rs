@@ -26,8 +26,13 @@ pub struct BatchItem<'r> {
 ///
 /// # Panics
 /// If a request has no candidate or more than 255, or the batch more than 65,535 of either.
-pub fn write_batch(out: &mut Vec<u8>, sequence: u64, deadline_us: u32, requests: &[BatchItem<'_>]) {
-    let candidates: usize = requests.iter().map(|request| request.candidates.len()).sum();
+pub fn write_batch<'r>(
+    out: &mut Vec<u8>,
+    sequence: u64,
+    deadline_us: u32,
+    requests: impl ExactSizeIterator<Item = BatchItem<'r>> + Clone,
+) {
+    let candidates: usize = requests.clone().map(|request| request.candidates.len()).sum();
     let fields = BatchFields {
         deadline_us: U32::new(deadline_us),
         candidates: U16::new(u16::try_from(candidates).expect("at most 65,535 candidates")),
@@ -36,12 +41,12 @@ pub fn write_batch(out: &mut Vec<u8>, sequence: u64, deadline_us: u32, requests:
     };
     let entries = EntryLayout::of::<BidRequestEntry>(requests.len());
     let start = begin(out, FrameKind::Batch, sequence, &fields, entries);
-    for BatchItem { request, candidates } in requests {
+    for BatchItem { request, candidates } in requests.clone() {
         let candidates = u8::try_from(candidates.len()).expect("at most 255 candidates");
         assert!(candidates > 0, "a request has a candidate");
-        out.extend_from_slice(BidRequestEntry { candidates, ..*request }.as_bytes());
+        out.extend_from_slice(BidRequestEntry { candidates, ..request }.as_bytes());
     }
-    requests.iter().for_each(|request| out.extend_from_slice(request.candidates.as_bytes()));
+    requests.for_each(|request| out.extend_from_slice(request.candidates.as_bytes()));
     finish(out, start);
 }
 

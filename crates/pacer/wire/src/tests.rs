@@ -26,7 +26,7 @@ fn batch(out: &mut Vec<u8>) {
         BatchItem { request, candidates: &[value] },
         BatchItem { request: BidRequestEntry::new(2, 2), candidates: &[value, price] },
     ];
-    write_batch(out, 2, 2_000, &requests);
+    write_batch(out, 2, 2_000, requests.into_iter());
 }
 
 fn decisions(out: &mut Vec<u8>) {

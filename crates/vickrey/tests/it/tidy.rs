@@ -46,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pacer-wire", &["units"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
-    ("testbed", &["runtime", "units"]),
+    ("testbed", &["pacer-wire", "runtime", "units"]),
     (
         "vickrey",
         &[
