@@ -150,11 +150,7 @@ impl ExchangeConfig {
                 "127.0.0.1:8080",
                 "Address to listen on for bid requests (`POST /openrtb2/auction`).",
             ),
-            tls: s
-                .table("tls", "TLS for callers. If absent, callers connect without TLS.", |s| {
-                    read_server(s, &["http/1.1"], ClientCertificates::None)
-                })
-                .flatten(),
+            tls: read_tls(s),
             publishers_only: s.boolean(
                 "publishers_only",
                 false,
@@ -378,6 +374,11 @@ fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
         s.problem("tie_key", "", remedy);
     }
     key
+}
+
+fn read_tls(s: &mut Section<'_>) -> Option<Arc<rustls::ServerConfig>> {
+    let about = "TLS for callers. If absent, callers connect without TLS.";
+    s.table("tls", about, |s| read_server(s, &["http/1.1"], ClientCertificates::None)).flatten()
 }
 
 #[cfg(test)]

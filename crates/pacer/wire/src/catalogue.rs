@@ -28,8 +28,10 @@ pub struct CatalogueRow<'b> {
     pub state: DecisionCode,
     /// Currency of its account, and of its prices.
     pub currency: Currency,
-    /// Ids of its account and itself; at most 255 bytes each. None if only the state changed.
-    pub names: Option<(&'b str, &'b str)>,
+    /// Id of its account; at most 255 bytes.
+    pub account: &'b str,
+    /// Its own id; at most 255 bytes.
+    pub campaign: &'b str,
 }
 
 /// A frame of the catalogue.
@@ -70,7 +72,7 @@ impl<'b> CatalogueChange<'b> {
         })
     }
 
-    fn row(&mut self, entry: &'b [u8]) -> Result<CatalogueRow<'b>, FrameError> {
+    fn row(&mut self, entry: &'b [u8]) -> Result<Option<CatalogueRow<'b>>, FrameError> {
         let (entry, _) = CatalogueEntry::ref_from_prefix(entry).map_err(|_| FrameError::Length)?;
         let mut name = |length: u8| {
             let (name, rest) =
@@ -81,14 +83,15 @@ impl<'b> CatalogueChange<'b> {
         let (account, campaign) = (name(entry.account_len)?, name(entry.campaign_len)?);
         let currency = str::from_utf8(&entry.currency).map_err(|_| FrameError::Text)?;
         if entry.unit != MICROS_CPM {
-            return Err(FrameError::Length);
+            return Ok(None);
         }
-        Ok(CatalogueRow {
+        Ok(Some(CatalogueRow {
             handle: entry.campaign.get(),
             state: DecisionCode::from_number(entry.state).unwrap_or(DecisionCode::Unavailable),
             currency: Currency::parse(currency).ok_or(FrameError::Text)?,
-            names: (entry.campaign_len > 0).then_some((account, campaign)),
-        })
+            account,
+            campaign,
+        }))
     }
 }
 
@@ -96,12 +99,17 @@ impl<'b> Iterator for CatalogueChange<'b> {
     type Item = Result<CatalogueRow<'b>, FrameError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.entries.is_empty() {
-            return None;
+        loop {
+            if self.entries.is_empty() {
+                return None;
+            }
+            let (entry, rest) = self.entries.split_at(self.stride);
+            self.entries = rest;
+            // A row whose unit is unknown is left out.
+            if let Some(row) = self.row(entry).transpose() {
+                return Some(row);
+            }
         }
-        let (entry, rest) = self.entries.split_at(self.stride);
-        self.entries = rest;
-        Some(self.row(entry))
     }
 }
 
@@ -142,7 +150,7 @@ impl<'o> CatalogueWriter<'o> {
     /// # Panics
     /// If a name is longer than 255 bytes.
     pub fn put(&mut self, row: &CatalogueRow<'_>) {
-        let (account, campaign) = row.names.unwrap_or_default();
+        let CatalogueRow { account, campaign, .. } = *row;
         let length = |name: &str| u8::try_from(name.len()).expect("at most 255 bytes");
         let entry = CatalogueEntry {
             campaign: U32::new(row.handle),

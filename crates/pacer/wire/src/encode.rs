@@ -79,6 +79,11 @@ pub fn write_error(out: &mut Vec<u8>, sequence: u64, code: ProtocolError, text: 
     finish(out, start);
 }
 
+/// Length of the decisions on `requests` requests, if all are authorised.
+pub const fn decisions_bytes_max(requests: usize) -> u64 {
+    (HEAD_BYTES + size_of::<DecisionsFields>() + requests * (DECISION_BYTES + TOKEN_BYTES)) as u64
+}
+
 /// Writes the decisions on one batch, in its order.
 #[derive(Debug)]
 pub struct DecisionsWriter<'o> {

@@ -24,8 +24,8 @@ pub use catalogue::{CatalogueChange, CatalogueRow, CatalogueWriter};
 pub use codes::{DecisionCode, ProtocolError, SettlementCode, SettlementOutcome};
 pub use decode::{BatchFrame, BatchRequest, DecisionsFrame, Entries, SettleFrame, SettledFrame};
 pub use encode::{
-    BatchItem, DecisionsWriter, SettledWriter, write_batch, write_error, write_heartbeat,
-    write_settle,
+    BatchItem, DecisionsWriter, SettledWriter, decisions_bytes_max, write_batch, write_error,
+    write_heartbeat, write_settle,
 };
 pub use frame::{FrameError, FrameHead, FrameKind, HEAD_BYTES, MAGIC, RawFrame, VERSION};
 pub use greeting::{Hello, Welcome, write_hello, write_welcome};

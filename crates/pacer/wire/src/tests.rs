@@ -7,6 +7,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use super::*;
 
 const TOKEN: [u8; TOKEN_BYTES] = *b"a token of 48 bytes: only the server can read it";
+const OTHER: [u8; TOKEN_BYTES] = *b"another token of 48 bytes, opaque like the first";
 
 fn cpm(micros: u64) -> Cpm {
     Cpm::new(micros).unwrap()
@@ -60,9 +61,13 @@ fn welcome(out: &mut Vec<u8>) {
 
 fn catalogue(out: &mut Vec<u8>) {
     let mut writer = CatalogueWriter::new(out, 3, 64, true, 65_536);
-    let names = Some(("acme", "spring"));
-    let state = DecisionCode::Authorised;
-    writer.put(&CatalogueRow { handle: 7, state, currency: Currency::USD, names });
+    writer.put(&CatalogueRow {
+        handle: 7,
+        state: DecisionCode::Authorised,
+        currency: Currency::USD,
+        account: "acme",
+        campaign: "spring",
+    });
     writer.finish();
 }
 
@@ -75,7 +80,7 @@ fn settled(out: &mut Vec<u8>) {
 
 fn settle(out: &mut Vec<u8>) {
     let won = SettlementEntry::new(TOKEN, SettlementOutcome::Won, Nanos::new(1_200_000));
-    let lost = SettlementEntry::new(TOKEN, SettlementOutcome::Lost, Nanos::ZERO);
+    let lost = SettlementEntry::new(OTHER, SettlementOutcome::Lost, Nanos::ZERO);
     write_settle(out, 3, &[won, lost]);
 }
 
@@ -91,7 +96,7 @@ const FRAMES: [(&str, Write); 9] = [
     ("settle", settle),
     ("settled", settled),
     ("heartbeat", |out| write_heartbeat(out, 4, 1_795_000_000_000_000_000, 64)),
-    ("error", |out| write_error(out, 5, ProtocolError::Sequence, "expected frame 5")),
+    ("error", |out| write_error(out, 7, ProtocolError::Sequence, "expected frame 5")),
 ];
 
 #[test]
@@ -132,8 +137,8 @@ fn frames_decode_to_what_was_written() {
     let frame = RawFrame::read(&bytes, 65_536).unwrap().unwrap();
     let change = CatalogueChange::decode(&frame).unwrap();
     assert!(change.is_complete && change.is_last);
-    let rows: Vec<_> = change.map(|row| row.unwrap().names).collect();
-    assert_eq!(rows, [Some(("acme", "spring"))]);
+    let rows: Vec<_> = change.map(Result::unwrap).map(|row| (row.account, row.campaign)).collect();
+    assert_eq!(rows, [("acme", "spring")]);
 
     let bytes = written(FRAMES[0].1);
     let frame = RawFrame::read(&bytes, 65_536).unwrap().unwrap();
@@ -245,8 +250,7 @@ fn a_long_catalogue_takes_several_frames() {
     let name = "n".repeat(20);
     for handle in 0..5 {
         let (state, currency) = (DecisionCode::Paused, Currency::USD);
-        let names = Some((name.as_str(), name.as_str()));
-        writer.put(&CatalogueRow { handle, state, currency, names });
+        writer.put(&CatalogueRow { handle, state, currency, account: &name, campaign: &name });
     }
     writer.finish();
     let (mut handles, mut flags, mut rest) = (Vec::new(), Vec::new(), &out[..]);

@@ -8,16 +8,19 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use pacer_wire::{
-    BatchItem, CandidateEntry, CatalogueChange, DecisionCode, FrameKind, Hello, RawFrame,
-    SettledFrame, SettlementEntry, SettlementOutcome, write_batch, write_heartbeat, write_hello,
-    write_settle,
+    BatchItem, BidRequestEntry, CandidateEntry, CatalogueChange, DecisionCode, DecisionsFrame,
+    FrameError, FrameKind, Hello, RawFrame, SettledFrame, SettlementEntry, SettlementOutcome,
+    write_batch, write_heartbeat, write_hello, write_settle,
 };
-use pacer_wire::{BidRequestEntry, DecisionsFrame};
 use units::{Nanos, Ppm, SplitMix64};
 
 use super::options::{PacerLoadError, PacerLoadOptions};
 use super::report::PacerLoadCounts;
 use super::requests::RequestSource;
+
+fn malformed(error: FrameError) -> PacerLoadError {
+    PacerLoadError::Reply(error.to_string())
+}
 
 /// Longest frame to accept, and the room for what is read at once.
 const INPUT_BYTES: usize = 1 << 20;
@@ -25,7 +28,7 @@ const INPUT_BYTES: usize = 1 << 20;
 const SETTLEMENTS: usize = 64;
 /// Longest wait of a settlement for others.
 const SETTLE_WITHIN: Duration = Duration::from_millis(5);
-/// Wait of a settlement that was being settled elsewhere.
+/// Longest silence.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 
 /// A batch without its decisions.
@@ -232,16 +235,13 @@ impl LoadClient {
         moment: LoadMoment,
         counts: &mut PacerLoadCounts,
     ) -> Result<usize, PacerLoadError> {
-        let malformed = |error: pacer_wire::FrameError| PacerLoadError::Reply(error.to_string());
         let mut taken = 0;
         let bytes_max = u32::try_from(INPUT_BYTES).expect("it is 1 MiB");
         while let Some(frame) = RawFrame::read(&input[taken..], bytes_max).map_err(malformed)? {
             taken += frame.bytes.len();
             match frame.kind {
                 FrameKind::Decisions => {
-                    let decisions = DecisionsFrame::decode(&frame).map_err(malformed)?;
-                    let sequence = frame.head.sequence.get();
-                    self.take_decisions(sequence, decisions, source, moment, counts)?;
+                    self.take_decisions(&frame, source, moment, counts)?;
                 }
                 FrameKind::Settled => {
                     let settled = SettledFrame::decode(&frame).map_err(malformed)?;
@@ -275,7 +275,7 @@ impl LoadClient {
         let is_last = change.is_last;
         if !self.is_ready {
             for row in change {
-                let row = row.map_err(|error| PacerLoadError::Reply(error.to_string()))?;
+                let row = row.map_err(malformed)?;
                 if row.state == DecisionCode::Authorised {
                     self.campaigns.push(row.handle);
                 }
@@ -287,12 +287,13 @@ impl LoadClient {
 
     fn take_decisions(
         &mut self,
-        sequence: u64,
-        decisions: DecisionsFrame<'_>,
+        frame: &RawFrame<'_>,
         source: &RequestSource,
         moment: LoadMoment,
         counts: &mut PacerLoadCounts,
     ) -> Result<(), PacerLoadError> {
+        let decisions = DecisionsFrame::decode(frame).map_err(malformed)?;
+        let sequence = frame.head.sequence.get();
         let batch = self.batches.pop_front().filter(|batch| batch.sequence == sequence);
         let batch = batch.ok_or_else(|| {
             PacerLoadError::Reply(format!("decisions on frame {sequence}, which was no batch"))

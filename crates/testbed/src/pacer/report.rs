@@ -1,6 +1,7 @@
 //! What a load on a pacer measured, for people and for machines.
 
 use std::fmt;
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use pacer_wire::{DecisionCode, SettlementCode};
@@ -93,8 +94,8 @@ pub struct PacerLoadReport {
 impl PacerLoadReport {
     pub(super) fn of(counts: &PacerLoadCounts, target: String, times: RunTimes) -> Self {
         let requests = counts.requests();
-        let per_second =
-            |count: u64| (count as f64 / times.duration_s.max(f64::MIN_POSITIVE)).round();
+        let micros = times.measured.as_micros().max(1);
+        let share = |part: u128| u64::try_from(part / micros).unwrap_or(u64::MAX);
         let named = |names: Vec<&'static str>, counts: &[u64]| {
             let counted = names.into_iter().zip(counts).filter(|(_, count)| **count > 0);
             counted.map(|(name, count)| (name.to_owned(), Value::from(*count))).collect()
@@ -103,18 +104,17 @@ impl PacerLoadReport {
         let settlements = SettlementCode::ALL.iter().map(|code| code.label()).collect();
         Self {
             target,
-            duration_s: times.duration_s,
+            duration_s: times.measured.as_secs_f64(),
             requests,
-            requests_per_s: per_second(requests) as u64,
+            requests_per_s: share(u128::from(requests) * 1_000_000),
             batches: counts.batches,
             decisions: named(decisions, &counts.decisions),
             settlements: named(settlements, &counts.settlements),
             billed_nanos: counts.billed_nanos,
             latency_us: quantiles(&counts.latency_us),
             settle_us: quantiles(&counts.settle_us),
-            generator_busy_ppm: (times.cpu_s / times.duration_s.max(f64::MIN_POSITIVE) * 1e6)
-                as u64,
-            generator_cpu_s: times.cpu_s,
+            generator_busy_ppm: share(times.cpu.as_micros() * 1_000_000),
+            generator_cpu_s: times.cpu.as_secs_f64(),
         }
     }
 }
@@ -122,8 +122,9 @@ impl PacerLoadReport {
 /// The measured part of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunTimes {
-    pub duration_s: f64,
-    pub cpu_s: f64,
+    pub measured: Duration,
+    /// Processor time of the generating thread.
+    pub cpu: Duration,
 }
 
 fn quantiles(histogram: &Histogram<u64>) -> Quantiles {

@@ -78,10 +78,9 @@ pub fn run(
         }
     }
     let ended = Instant::now();
-    let cpu_s = (cpu_time() - cpu_begun).as_secs_f64();
+    let cpu = cpu_time() - cpu_begun;
     load.finish()?;
-    let duration_s = ended.saturating_duration_since(measured).as_secs_f64();
-    let times = RunTimes { duration_s, cpu_s };
+    let times = RunTimes { measured: ended.saturating_duration_since(measured), cpu };
     Ok(PacerLoadReport::of(&load.counts, options.address.to_string(), times))
 }
 

@@ -1,5 +1,7 @@
 //! `vickrey hammer`: puts load on a service and measures it.
 
+mod pacer;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +33,10 @@ pub(crate) enum HammerCommand {
     /// Post bid requests to an exchange, and report its answers and their latency
     #[command(after_help = EXAMPLES)]
     Exchange(ExchangeArgs),
+    /// Send batches of bid requests to a pacer, settle what they win, and report its decisions and
+    /// their latency
+    #[command(after_help = pacer::EXAMPLES)]
+    Pacer(pacer::PacerArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -174,7 +180,13 @@ impl LoadReportArgs {
 }
 
 pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
-    let HammerCommand::Exchange(args) = command;
+    match command {
+        HammerCommand::Exchange(args) => run_exchange(args),
+        HammerCommand::Pacer(args) => pacer::run(args),
+    }
+}
+
+fn run_exchange(args: &ExchangeArgs) -> anyhow::Result<Exit> {
     runtime::process::raise_descriptor_limit();
     args.report.json.as_deref().map_or(Ok(()), output_file::check)?;
     let traffic = match (&args.requests, args.reference) {

@@ -13,8 +13,8 @@ use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::{Candidate, SpendRequest};
 use pacer_wire::{
     BatchFrame, DecisionCode, DecisionsWriter, FrameError, FrameKind, Hello, ProtocolError,
-    RawFrame, SettleFrame, SettlementCode, SettlementOutcome, VERSION, WelcomeFields, write_error,
-    write_heartbeat, write_welcome,
+    RawFrame, SettleFrame, SettlementCode, SettlementOutcome, VERSION, WelcomeFields,
+    decisions_bytes_max, write_error, write_heartbeat, write_welcome,
 };
 use runtime::process::unix_ms;
 use runtime::service::{ClientConnection, ConnectionStream};
@@ -265,6 +265,9 @@ impl Session {
         match frame.kind {
             FrameKind::Batch => {
                 let batch = BatchFrame::decode(frame, limits.requests_max, limits.candidates_max)?;
+                if decisions_bytes_max(batch.len()) > u64::from(port.frame_bytes_max) {
+                    return Err(FrameError::Count(frame.head.count.get()));
+                }
                 self.decide(state, &port, batch, waited);
             }
             FrameKind::Settle => {

@@ -310,7 +310,8 @@ impl PacerShard {
                 handle,
                 state: state.code_of(handle, campaign),
                 currency: campaign.currency,
-                names: Some((&campaign.account, &campaign.id)),
+                account: &campaign.account,
+                campaign: &campaign.id,
             });
         };
         match handles {
