@@ -11,6 +11,7 @@ mod docs;
 mod explain;
 mod log;
 mod operations;
+mod pacer;
 mod program;
 mod readme;
 mod reload_allocations;

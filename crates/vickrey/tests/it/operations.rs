@@ -5,7 +5,7 @@ mod access;
 mod dashboard;
 mod descriptors;
 mod document;
-mod fixtures;
+pub mod fixtures;
 mod names;
 mod overload;
 mod pacer_alone;

@@ -41,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("export", &[]),
     // Only for tests: no binary contains it.
     ("faults", &["units"]),
+    ("pacer-client", &["pacer-wire", "units"]),
     ("pacer-core", &["faults", "units"]),
     ("pacer-serve", &["eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"]),
     ("pacer-wire", &["units"]),
@@ -56,8 +57,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "export",
             "http-kit",
             "openrtb",
+            "pacer-client",
             "pacer-core",
             "pacer-serve",
+            "pacer-wire",
             "record",
             "runtime",
             "testbed",

@@ -411,7 +411,7 @@ impl CampaignBidder for AuctionPacing<'_> {
             state.bidding = (number, all);
         }
         if !is_test {
-            ledger.shard.count_request(slot);
+            let _pace = ledger.shard.count_request(slot);
             if decided.is_ok() {
                 ledger.shard.count_bid(slot);
             }

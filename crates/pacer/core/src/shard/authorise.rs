@@ -3,6 +3,7 @@
 
 use units::{Cpm, Multiplier, Offer};
 
+use super::paced::paced;
 use super::token::{ReservationToken, TtlClass};
 use super::{Denial, PacedShard, ShardTime, Shortage};
 use crate::messages::CampaignIndex;
@@ -66,8 +67,8 @@ impl PacedShard {
         draw: &DrawKey,
         at: ShardTime,
     ) -> Result<Authorisation, SpendRefusal> {
-        let mut priced = std::mem::take(&mut self.priced);
-        priced.clear();
+        // Most requests have one candidate, and need no list.
+        let (mut best, mut others) = (None, std::mem::take(&mut self.priced));
         let mut refused = SpendRefusal::Unknown;
         for (position, candidate) in candidates.enumerate() {
             let price = candidate.and_then(|candidate| {
@@ -75,22 +76,28 @@ impl PacedShard {
                 Ok(PricedCandidate { position, candidate, price })
             });
             match price {
-                Ok(candidate) => priced.push(candidate),
+                Ok(candidate) if best.is_none() => best = Some(candidate),
+                Ok(candidate) => others.push(candidate),
                 Err(refusal) => refused = refused.max(refusal),
             }
         }
+        if !others.is_empty() {
+            others.extend(best);
+            best = take_best(&mut others);
+        }
         let mut authorised = Err(refused);
-        while let Some(best) = best_of(&priced) {
-            let best = priced.swap_remove(best);
-            match self.reserve_priced(request, &best, at) {
+        while let Some(candidate) = best {
+            match self.reserve_priced(request, &candidate, at) {
                 Ok(authorisation) => {
                     authorised = Ok(authorisation);
                     break;
                 }
                 Err(refusal) => authorised = authorised.map_err(|earlier| earlier.max(refusal)),
             }
+            best = take_best(&mut others);
         }
-        self.priced = priced;
+        others.clear();
+        self.priced = others;
         authorised
     }
 
@@ -102,13 +109,11 @@ impl PacedShard {
         draw: &DrawKey,
     ) -> Result<u64, SpendRefusal> {
         let Candidate { slot, offer, minimum } = *candidate;
-        if !request.is_test {
-            self.count_request(slot);
-        }
+        let pace = if request.is_test { self.pace(slot) } else { self.count_request(slot) };
         let draw = || draw.draw(&request.id.to_le_bytes(), slot.0.into());
         let price = match offer {
-            Offer::Value(value) => self.bid(slot, value, draw)?,
-            Offer::Price(price) => self.bid(slot, price, draw).map(|_| price)?,
+            Offer::Value(value) => paced(pace, value, draw)?,
+            Offer::Price(price) => paced(pace, price, draw).map(|_| price)?,
             Offer::Cost(cost) => return Ok(cost.get()),
         };
         if price < minimum { Err(SpendRefusal::BelowMinimum) } else { Ok(price.micros()) }
@@ -164,8 +169,9 @@ impl PacedShard {
 
 const LEAST_BID: Cpm = Cpm::new(1).expect("one micro is a price");
 
-/// Position of the highest price, the first of equal ones.
-fn best_of(priced: &[PricedCandidate]) -> Option<usize> {
+/// Takes the highest price, the first of equal ones.
+fn take_best(priced: &mut Vec<PricedCandidate>) -> Option<PricedCandidate> {
     let key = |at: &usize| (priced[*at].price, std::cmp::Reverse(priced[*at].position));
-    (0..priced.len()).max_by_key(key)
+    let best = (0..priced.len()).max_by_key(key)?;
+    Some(priced.swap_remove(best))
 }

@@ -9,6 +9,17 @@ use crate::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard,
 use crate::refusal::SpendRefusal;
 use crate::strategy::{BidPace, decide};
 
+/// The bid at a pace. Calls `draw` only if the strategy skips requests, which most do not.
+#[inline]
+pub(super) fn paced(
+    pace: BidPace,
+    value: Cpm,
+    draw: impl FnOnce() -> u64,
+) -> Result<Cpm, SpendRefusal> {
+    let draw = if pace.threshold() == u64::MAX { 0 } else { draw() };
+    decide(pace, value, draw)
+}
+
 /// The budgets and paces of one shard.
 #[derive(Debug)]
 pub struct PacedShard {
@@ -50,6 +61,9 @@ impl PacedShard {
 
     /// Takes messages of the ledger, lets time pass, and sends at most `room` messages. Returns
     /// whether all were sent. Call it every few milliseconds.
+    ///
+    /// Reports are cumulative: where many campaigns spend at once, sending them in every tenth turn
+    /// saves the ledger most of its work.
     pub fn turn(
         &mut self,
         now: Tick,
@@ -63,6 +77,21 @@ impl PacedShard {
         }
         self.ledger.advance(now);
         self.send(room, send)
+    }
+
+    /// As [`Self::turn`], but sends only requests for refills.
+    pub fn refill_turn(
+        &mut self,
+        now: Tick,
+        inbox: impl IntoIterator<Item = ToShard>,
+        room: usize,
+        send: impl FnMut(FromShard),
+    ) {
+        if self.receipts.is_none() {
+            inbox.into_iter().for_each(|message| self.take(message));
+        }
+        self.ledger.advance(now);
+        self.ledger.want().take(room).map(FromShard::Refill).for_each(send);
     }
 
     /// Ends reserving: takes the last messages of the ledger, and returns everything that is free.
@@ -129,19 +158,22 @@ impl PacedShard {
         value: Cpm,
         draw: impl FnOnce() -> u64,
     ) -> Result<Cpm, SpendRefusal> {
-        let pace = self.campaign(slot).pace;
-        // Most strategies see all requests, and need no draw.
-        let draw = if pace.threshold() == u64::MAX { 0 } else { draw() };
-        decide(pace, value, draw)
+        paced(self.pace(slot), value, draw)
     }
 
-    /// Counts a request that a campaign matched.
-    pub fn count_request(&mut self, slot: CampaignIndex) {
+    pub(super) fn pace(&mut self, slot: CampaignIndex) -> BidPace {
+        self.campaign(slot).pace
+    }
+
+    /// Counts a request that a campaign matched. Returns how it bids.
+    pub fn count_request(&mut self, slot: CampaignIndex) -> BidPace {
         let campaign = self.campaign(slot);
         campaign.seen.requests += 1;
+        let pace = campaign.pace;
         if !std::mem::replace(&mut campaign.is_listed, true) {
             self.counted.push(slot);
         }
+        pace
     }
 
     /// Counts a bid for a request that was counted.
@@ -161,6 +193,7 @@ impl PacedShard {
         Some(FromShard::Seen(slot, campaign.seen))
     }
 
+    #[inline]
     fn campaign(&mut self, slot: CampaignIndex) -> &mut CampaignRequests {
         let at = index(slot.0);
         if self.campaigns.len() <= at {

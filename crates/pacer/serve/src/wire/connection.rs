@@ -212,7 +212,7 @@ impl Session {
         received: Instant,
     ) -> Result<u32, SessionEnd> {
         let bytes_max = self.shard.context.config.limits.bytes_max;
-        let waited = received.elapsed();
+        let now = Instant::now();
         let mut batches = 0;
         loop {
             let frame = RawFrame::read(&input[self.unread.clone()], bytes_max);
@@ -230,7 +230,7 @@ impl Session {
             }
             self.sequence = sequence;
             batches += u32::from(frame.kind == FrameKind::Batch);
-            self.take_frame(state, &frame, waited)
+            self.take_frame(state, &frame, FrameTimes { received, now })
                 .map_err(|problem| self.malformed(sequence, problem))??;
         }
     }
@@ -244,7 +244,7 @@ impl Session {
         &mut self,
         state: &mut ShardState,
         frame: &RawFrame<'_>,
-        waited: Duration,
+        times: FrameTimes,
     ) -> Result<Result<(), SessionEnd>, FrameError> {
         let limits = self.shard.context.config.limits;
         let Some(port) = self.port.clone() else {
@@ -268,7 +268,7 @@ impl Session {
                 if decisions_bytes_max(batch.len()) > u64::from(port.frame_bytes_max) {
                     return Err(FrameError::Count(frame.head.count.get()));
                 }
-                self.decide(state, &port, batch, waited);
+                self.decide(state, &port, batch, times);
             }
             FrameKind::Settle => {
                 let settle = SettleFrame::decode(frame, limits.settlements_max)?;
@@ -338,18 +338,19 @@ impl Session {
         welcome
     }
 
-    /// Decides on a batch that has waited for this long.
+    /// Decides on a batch.
     fn decide(
         &mut self,
         state: &mut ShardState,
         port: &ClientPort,
         batch: BatchFrame<'_>,
-        waited: Duration,
+        times: FrameTimes,
     ) {
         let shard = &*self.shard;
         let (context, counts) = (&*shard.context, &shard.counts.clients[port.client]);
         let credit = shard.credit(state);
         shard.note_credit(port, credit);
+        let waited = times.now.saturating_duration_since(times.received);
         let is_late = waited > Duration::from_micros(batch.deadline_us.into());
         let is_stopped = credit == 0 || context.halted.is_set();
         let generation = state.table.generation;
@@ -362,7 +363,7 @@ impl Session {
             batch.for_each(|_| decisions.refuse(code));
             return decisions.finish(credit);
         }
-        let now = shard.now();
+        let now = shard.time(state, times.now);
         let ShardState { shard: paced, table, .. } = state;
         for request in batch {
             let ttl = context.classes.of(request.request.reservation_s.get());
@@ -439,6 +440,13 @@ impl Session {
             port.complete(place, code);
         }
     }
+}
+
+/// When the kernel received a frame, and when it is answered.
+#[derive(Clone, Copy, Debug)]
+struct FrameTimes {
+    received: Instant,
+    now: Instant,
 }
 
 /// What a connection waited for.

@@ -34,6 +34,8 @@ use super::settlements::{
 
 /// Interval of the exchange with the ledger; a fraction of a slice's time.
 const TURN: Duration = Duration::from_millis(10);
+/// Turns between two reports: a ledger of many campaigns has little else to do.
+const REPORT_TURNS: u64 = 10;
 /// Turns between two looks for changed campaigns.
 const CATALOGUE_TURNS: u64 = 50;
 /// How long an ending shard waits for the disk, and for room in the ledger's ring.
@@ -83,6 +85,8 @@ pub(crate) struct ShardState {
     /// Why campaigns may not spend, by handle, as the ledger said last.
     gates: Vec<Option<SpendRefusal>>,
     changes: ChangeLog,
+    /// Quarter-hours since 1970, as of the last turn.
+    quarter: u32,
     /// Whether wins can be made durable, as of the last turn.
     pub is_durable: bool,
     /// Whether a grant found no room; logged once.
@@ -107,6 +111,7 @@ impl PacerShard {
             settlements,
             gates: Vec::new(),
             changes: ChangeLog::default(),
+            quarter: 0,
             is_durable: true,
             is_capacity_reported: false,
         };
@@ -133,10 +138,10 @@ impl PacerShard {
         if state.is_durable { self.context.config.limits.credit } else { 0 }
     }
 
-    pub fn now(&self) -> ShardTime {
-        let unix_ms = unix_ms().max(self.context.handle.unix_ms());
-        let quarter = u32::try_from(unix_ms / QUARTER_MS).expect("quarters fit until 124,000");
-        ShardTime { tick: Tick::ZERO.after(self.context.origin.elapsed()), quarter }
+    /// The time of an instant, in the quarter-hour of the last turn.
+    pub fn time(&self, state: &ShardState, now: Instant) -> ShardTime {
+        let since = now.saturating_duration_since(self.context.origin);
+        ShardTime { tick: Tick::ZERO.after(since), quarter: state.quarter }
     }
 
     /// Registers a connection. None if the client has too many.
@@ -167,7 +172,8 @@ impl PacerShard {
                 self.send(keeper, ShardMessage::Lost(*token, reply));
             }
             _ => {
-                let released = state.shard.ledger.release(token, self.now().tick);
+                let now = self.time(state, Instant::now()).tick;
+                let released = state.shard.ledger.release(token, now);
                 let code = result_of_loss(&released);
                 state.settlements.results.push(SettlementResult { reply, code, cost: Nanos::ZERO });
             }
@@ -207,7 +213,10 @@ impl PacerShard {
 
     /// Writes the wins that were reported, and delivers the results that are known.
     pub fn write_wins(&self, state: &mut ShardState) {
-        let now = self.now().tick;
+        if state.settlements.waiting() == 0 && state.settlements.results.is_empty() {
+            return;
+        }
+        let now = self.time(state, Instant::now()).tick;
         let ShardState { settlements, shard, .. } = state;
         settlements.write(&mut shard.ledger, &self.context.client_ids, now);
         self.deliver(state);
@@ -238,15 +247,20 @@ impl PacerShard {
 
     /// Takes the ledger's messages, sends reports, and tries again what the record refused.
     fn turn(&self, number: u64) {
-        let now = self.now();
         let state = &mut *self.state.borrow_mut();
+        let unix_ms = unix_ms().max(self.context.handle.unix_ms());
+        state.quarter = u32::try_from(unix_ms / QUARTER_MS).expect("quarters fit until 124,000");
+        let now = self.time(state, Instant::now());
         let ShardState { shard, from_ledger, to_ledger, gates, changes, .. } = state;
         let room = to_ledger.slots();
         let received = std::iter::from_fn(|| from_ledger.pop().ok());
         let received = received.inspect(|message| note_gate(gates, changes, message));
-        shard.turn(now.tick, received, room, |message| {
-            to_ledger.push(message).expect("there is room");
-        });
+        let send = |message| to_ledger.push(message).expect("there is room");
+        if number.is_multiple_of(REPORT_TURNS) {
+            shard.turn(now.tick, received, room, send);
+        } else {
+            shard.refill_turn(now.tick, received, room, send);
+        }
         if state.shard.counts().untaken > 0
             && !std::mem::replace(&mut state.is_capacity_reported, true)
         {
@@ -415,8 +429,8 @@ impl PacerShard {
     }
 
     fn is_ended(&self) -> bool {
-        let now = self.now().tick;
         let state = &mut *self.state.borrow_mut();
+        let now = self.time(state, Instant::now()).tick;
         if !state.settlements.is_idle() {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -80,6 +80,15 @@ impl Server {
         Self::spawn(folder, Command::new(env!("CARGO_BIN_EXE_vickrey")))
     }
 
+    /// The same, with a file beside the configuration.
+    pub fn start_without_exchange_beside(tables: &str, (name, text): (&str, &str)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(name), text).unwrap();
+        let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
+        std::fs::write(folder.path().join("vickrey.toml"), format!("{admin}{tables}")).unwrap();
+        Self::spawn(folder, Command::new(env!("CARGO_BIN_EXE_vickrey")))
+    }
+
     /// With more keys of `[runtime]` too.
     pub fn start_with(runtime: &str, tables: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -107,12 +116,28 @@ impl Server {
     }
 
     /// Returns once the admin listener responds.
-    fn spawn(folder: tempfile::TempDir, mut command: Command) -> Self {
-        let path = folder.path().join("vickrey.toml");
+    fn spawn(folder: tempfile::TempDir, command: Command) -> Self {
+        let (child, log) = Self::process(&folder.path().join("vickrey.toml"), command);
+        let mut server = Self { child, folder, log, admin: String::new(), callers: String::new() };
+        server.admin = server.logged("metrics and health at http://");
+        server
+    }
+
+    /// Kills the process as it stands, and starts another one in its folder.
+    pub fn kill_and_restart(&mut self) {
+        self.signal("-KILL");
+        self.child.wait().unwrap();
+        let command = Command::new(env!("CARGO_BIN_EXE_vickrey"));
+        (self.child, self.log) = Self::process(&self.config_file(), command);
+        self.admin = self.logged("metrics and health at http://");
+    }
+
+    fn process(path: &Path, mut command: Command) -> (Child, Arc<Mutex<String>>) {
         let mut child = command
             .args(["serve", "--config"])
-            .arg(&path)
+            .arg(path)
             .env("OPERATORS_TOKEN", TOKEN)
+            .current_dir(path.parent().expect("it is in a folder"))
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -126,14 +151,12 @@ impl Server {
                 log.push('\n');
             }
         });
-        let mut server = Self { child, folder, log, admin: String::new(), callers: String::new() };
-        server.admin = server.logged("metrics and health at http://");
-        server
+        (child, log)
     }
 
     /// Waits for a log line with `before`, and returns the word after it.
     #[track_caller]
-    fn logged(&self, before: &str) -> String {
+    pub fn logged(&self, before: &str) -> String {
         until(before, || self.log().contains(before));
         let log = self.log();
         let (_, after) = log.split_once(before).unwrap();

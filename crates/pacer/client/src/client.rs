@@ -1,0 +1,179 @@
+//! The client's handle, for any number of callers.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pacer_wire::{DecisionCode, SettlementCode, SettlementEntry, SettlementOutcome, TOKEN_BYTES};
+use tokio::sync::{Notify, mpsc, oneshot};
+use units::Nanos;
+
+use crate::catalogue::{CampaignHandle, ClientCatalogue};
+use crate::driver::{self, PendingRequest};
+use crate::options::ClientOptions;
+use crate::request::{AuthorisedBid, SpendRequest};
+use crate::settlements::{SettlementQueue, UnsettledToken};
+
+/// A client of one pacer. Clones share the connection, which ends once all are gone and every
+/// settlement has its result.
+#[derive(Clone, Debug)]
+pub struct PacerClient {
+    requests: mpsc::Sender<PendingRequest>,
+    shared: Arc<ClientShared>,
+}
+
+/// What an operator should know of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientStatus {
+    /// Whether there is a connection with a catalogue.
+    pub is_connected: bool,
+    /// Node of the last server.
+    pub node: u32,
+    /// Its start.
+    pub epoch: u32,
+    /// Its catalogue.
+    pub generation: u64,
+    /// Settlements without a result.
+    pub unsettled: usize,
+    /// Authorised decisions that came too late, or for nobody.
+    pub late: u64,
+    /// Requests that found too many others waiting.
+    pub shed: u64,
+}
+
+/// What callers and the connection's task share.
+#[derive(Debug, Default)]
+pub(crate) struct ClientShared {
+    catalogue: Mutex<ClientCatalogue>,
+    settlements: Mutex<SettlementQueue>,
+    /// Wakes the task for a settlement.
+    settled: Notify,
+    is_connected: AtomicBool,
+    node: AtomicU64,
+    epoch: AtomicU64,
+    late: AtomicU64,
+    shed: AtomicU64,
+    settlements_max: usize,
+}
+
+impl PacerClient {
+    /// Starts the task that keeps the connection.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start(options: ClientOptions) -> Self {
+        let (requests, received) = mpsc::channel(options.waiting_max.max(1));
+        let settlements_max = options.settlements_max;
+        let shared = Arc::new(ClientShared { settlements_max, ..ClientShared::default() });
+        tokio::spawn(driver::run(options, Arc::clone(&shared), received));
+        Self { requests, shared }
+    }
+
+    /// Asks for a decision, for at most `within`. None means that nothing may be spent: there was
+    /// no answer in time.
+    pub async fn decide(
+        &self,
+        request: SpendRequest,
+        within: Duration,
+    ) -> Option<Result<AuthorisedBid, DecisionCode>> {
+        let (reply, decided) = oneshot::channel();
+        let deadline = Instant::now() + within;
+        if self.requests.try_send(PendingRequest { request, deadline, reply }).is_err() {
+            self.shared.shed.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        tokio::time::timeout_at(deadline.into(), decided).await.ok()?.ok()
+    }
+
+    /// Reports a win and what the seller bills. It is repeated until the pacer has booked it, also
+    /// on later connections. The result need not be awaited. None if the client holds too many
+    /// settlements already.
+    pub fn won(
+        &self,
+        token: [u8; TOKEN_BYTES],
+        cost: Nanos,
+    ) -> Option<oneshot::Receiver<SettlementCode>> {
+        self.settle(SettlementEntry::new(token, SettlementOutcome::Won, cost))
+    }
+
+    /// As [`Self::won`], for a bid that lost, or that was not sent.
+    pub fn lost(&self, token: [u8; TOKEN_BYTES]) -> Option<oneshot::Receiver<SettlementCode>> {
+        self.settle(SettlementEntry::new(token, SettlementOutcome::Lost, Nanos::ZERO))
+    }
+
+    fn settle(&self, entry: SettlementEntry) -> Option<oneshot::Receiver<SettlementCode>> {
+        let (reply, result) = oneshot::channel();
+        {
+            let mut settlements = self.shared.settlements();
+            if settlements.len() >= self.shared.settlements_max {
+                return None;
+            }
+            settlements.push(UnsettledToken { entry, reply: Some(reply) });
+        }
+        self.shared.settled.notify_one();
+        Some(result)
+    }
+
+    /// A campaign by its ids. None if the client may not name it, or there is no catalogue yet.
+    pub fn campaign(&self, account: &str, campaign: &str) -> Option<CampaignHandle> {
+        self.shared.catalogue().get(account, campaign)
+    }
+
+    /// All campaigns: account, id and handle.
+    pub fn campaigns(&self) -> Vec<(Box<str>, Box<str>, CampaignHandle)> {
+        self.shared.catalogue().all()
+    }
+
+    /// The client's state.
+    pub fn status(&self) -> ClientStatus {
+        let shared = &self.shared;
+        let number = |cell: &AtomicU64| u32::try_from(cell.load(Ordering::Relaxed)).unwrap_or(0);
+        ClientStatus {
+            is_connected: shared.is_connected(),
+            node: number(&shared.node),
+            epoch: number(&shared.epoch),
+            generation: shared.catalogue().generation,
+            unsettled: shared.settlements().len(),
+            late: shared.late.load(Ordering::Relaxed),
+            shed: shared.shed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl ClientShared {
+    pub fn catalogue(&self) -> MutexGuard<'_, ClientCatalogue> {
+        self.catalogue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn settlements(&self) -> MutexGuard<'_, SettlementQueue> {
+        self.settlements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for another settlement.
+    pub async fn settled(&self) {
+        self.settled.notified().await;
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether there was no connection before.
+    pub fn set_connected(&self) -> bool {
+        !self.is_connected.swap(true, Ordering::Relaxed)
+    }
+
+    pub fn disconnected(&self) {
+        self.is_connected.store(false, Ordering::Relaxed);
+        self.settlements().disconnected();
+    }
+
+    pub fn welcomed(&self, node: u32, epoch: u32) {
+        self.node.store(node.into(), Ordering::Relaxed);
+        self.epoch.store(epoch.into(), Ordering::Relaxed);
+    }
+
+    pub fn count_late(&self) {
+        self.late.fetch_add(1, Ordering::Relaxed);
+    }
+}
