@@ -25,6 +25,7 @@ from driver import (
     log,
     machine,
     overload,
+    pacer_wire,
     pacing,
     record,
     reload,
@@ -40,6 +41,8 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 PEERS = ("go", "go-marshal-once")
 PROGRAMS = ("vickrey", "bench-floor", "bench-log", "bench-ledger", "bench-pacer")
+# Further programs of these packages.
+TOOLS = ("pacer-echo",)
 
 THROUGHPUT = {
     scenario.name: scenario
@@ -69,6 +72,7 @@ SCENARIOS = (
     "budget-store",
     "budget-auction",
     "budget-campaigns",
+    "pacer-wire",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -102,6 +106,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   budget-auction    what an auction pays for accounts of seats, and for 100 direct campaigns
   budget-campaigns  100,000 campaigns: memory, reloads, and latency meanwhile
   budgets    the last four
+  pacer-wire bid requests per CPU-second of the pacer, and latency of batches; an echo and a Go peer
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -248,17 +253,16 @@ def build(folder: Path, peers: bool) -> list[str]:
     subprocess.run(cargo, cwd=REPOSITORY, check=True)
     # CARGO_TARGET_DIR, as cargo reads it: relative to cargo's working directory.
     target = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
-    for name in PROGRAMS:
+    for name in (*PROGRAMS, *TOOLS):
         (folder / name).symlink_to(target / "release" / name)
     if not peers:
         return ["the Go peers were not asked for"]
     if shutil.which("go") is None:
         return ["go is not installed: no Go peers"]
-    subprocess.run(
-        ["go", "build", "-o", folder / "go-exchange", "."],
-        cwd=HERE / "peers/go-exchange",
-        check=True,
-    )
+    for peer in ("go-exchange", "go-pacer"):
+        subprocess.run(
+            ["go", "build", "-o", folder / peer, "."], cwd=HERE / "peers" / peer, check=True
+        )
     return []
 
 
@@ -312,6 +316,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "budget-store": lambda: budgets.store(bench, rounds.count, say),
         "budget-auction": lambda: budget_auction.auction(bench, rounds, say),
         "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),
+        "pacer-wire": lambda: pacer_wire.wire(bench, rounds, has_go_pacer(bench, args), say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:
@@ -325,6 +330,11 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
             figure = entry["auctions_per_cpu_s"]
             shares = [f"{program} {each['of_floor']:.3f}" for program, each in figure.items()]
             say(f"  of the floor: {', '.join(shares)}{report.void(entry)}")
+
+
+def has_go_pacer(bench: Bench, args: argparse.Namespace) -> bool:
+    """Whether to measure it."""
+    return not args.no_peers and (bench.programs / "go-pacer").exists()
 
 
 def say(text: str) -> None:

@@ -2,7 +2,15 @@
 
 from collections.abc import Callable, Iterable
 
-from driver import budget_auction, budgets, campaigns, figures, log_report, pacing
+from driver import (
+    budget_auction,
+    budgets,
+    campaigns,
+    figures,
+    log_report,
+    pacer_wire,
+    pacing,
+)
 
 
 def markdown(results: dict) -> str:
@@ -34,6 +42,7 @@ def markdown(results: dict) -> str:
         "budget_store": lambda entry: budgets.write_store(entry, table),
         "pacing": lambda entry: pacing.write(entry, table),
         "budget_auction": lambda entry: budget_auction.write_auction(entry, table, verdict),
+        "pacer_wire": lambda entry: pacer_wire.write(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),
     }
     parts += [write[entry["kind"]](entry) for entry in results["scenarios"]]

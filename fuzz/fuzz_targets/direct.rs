@@ -60,7 +60,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
             slot: CampaignIndex(number),
             account: format!("account-{}", number % 4).into(),
             currency: Currency::USD,
-            rules: rules.0,
+            rules: rules.expect("it bids").0,
         }
     };
     Catalogue::new((0..).zip(&TARGETING).map(campaign).collect())

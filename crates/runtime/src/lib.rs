@@ -15,5 +15,4 @@ pub mod process;
 pub mod service;
 pub mod shards;
 pub mod shutdown;
-pub mod tls;
 pub mod traces;

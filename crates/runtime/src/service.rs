@@ -15,6 +15,7 @@ mod services;
 mod shards;
 mod shell;
 mod shell_config;
+mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ pub use services::{Link, Services};
 pub use shards::{LoneOptions, LoneService};
 pub use shell::{Shell, ShellError, ShellOptions};
 pub use shell_config::{ShellConfig, ShellFile};
+pub use tls::{ClientCertificates, read_server};
 
 /// A future that stays on one shard.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;

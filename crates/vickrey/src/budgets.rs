@@ -34,12 +34,12 @@ use units::{Cpm, Currency, Nanos};
 /// Interval between attempts to offer campaigns that the exchange could not record.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The exchange's part of a campaign.
+/// The exchange's part of a campaign. None if only bidders of the pacer spend its budget.
 #[derive(Clone)]
-pub(crate) struct DirectCampaignRules(DirectRules);
+pub(crate) struct DirectCampaignRules(Option<DirectRules>);
 
 impl CampaignRules for DirectCampaignRules {
-    const REQUIRED_TABLES: &'static [&'static str] = DirectRules::REQUIRED_TABLES;
+    const TABLES: &'static [&'static str] = DirectRules::TABLES;
 
     type Shared = Interner;
 
@@ -48,15 +48,17 @@ impl CampaignRules for DirectCampaignRules {
     }
 
     fn share(&mut self, shared: &mut Interner) {
-        self.0.intern(shared);
+        if let Some(rules) = &mut self.0 {
+            rules.intern(shared);
+        }
     }
 
     fn is_fixed_price(&self) -> bool {
-        self.0.is_fixed_price()
+        self.0.as_ref().is_some_and(DirectRules::is_fixed_price)
     }
 
-    fn amount(&self) -> Cpm {
-        self.0.0.price.amount()
+    fn amount(&self) -> Option<Cpm> {
+        self.0.as_ref().map(|rules| rules.0.price.amount())
     }
 }
 
@@ -304,7 +306,7 @@ fn exchange_campaigns(
             slot: campaign.slot,
             account: Arc::clone(&campaign.account),
             currency: currency_of(&campaign.account)?,
-            rules: Arc::clone(&campaign.rules.0.0),
+            rules: Arc::clone(&campaign.rules.0.as_ref()?.0),
         })
     });
     let seats = published.accounts.iter().flat_map(|account| {

@@ -22,7 +22,7 @@ use units::Currency;
 
 use crate::budgets::{self, CampaignBudgets, DirectCampaignRules, Pacer};
 use crate::exit::{CommandFailure, Exit};
-use crate::peers::hammer::millis;
+use crate::peers::long_run::millis;
 
 pub(crate) fn services() -> Services {
     Services::default()

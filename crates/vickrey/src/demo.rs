@@ -32,7 +32,7 @@ use testbed::traffic::{Traffic, TrafficOptions};
 use crate::budgets::CampaignBudgets;
 use crate::config::{read_config, services};
 use crate::exit::{CommandFailure, Exit};
-use crate::peers::hammer::stop_on_signal;
+use crate::peers::long_run::stop_on_signal;
 pub(crate) use args::DemoArgs;
 use summary::{CallerLatency, DemoSummary, Totals};
 use watch::{DemoLoad, WatchedDemo};

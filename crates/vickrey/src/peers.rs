@@ -2,3 +2,4 @@
 
 pub(crate) mod dsp;
 pub(crate) mod hammer;
+pub(crate) mod long_run;

@@ -108,7 +108,7 @@ fn whole(bytes: &[u8]) -> Result<(usize, usize)> {
     while let Some(head) = bytes[end..].first_chunk::<HEAD_BYTES>() {
         let length = head[LENGTH_AT..].first_chunk().expect("it is within the head");
         let length = usize::try_from(u32::from_le_bytes(*length))?;
-        if length < HEAD_BYTES || length > READ_BYTES {
+        if !(HEAD_BYTES..=READ_BYTES).contains(&length) {
             bail!("a frame of {length} bytes");
         }
         if bytes.len() < end + length {

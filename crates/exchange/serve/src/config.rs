@@ -20,8 +20,8 @@ use exchange_core::guard::{BreakerLimits, GuardLimits};
 use exchange_core::{Market, Rates, TieKey, TimeLimits, TrackingSignals};
 use http_kit::body::BodyLimits;
 use runtime::config::{Optional, Section, ms, secs};
+use runtime::service::{ClientCertificates, read_server};
 use runtime::shards::ConnectionTimeouts;
-use runtime::tls::{ClientCertificates, read_server};
 use units::{Currency, Ppm};
 
 use crate::fanout::{Backoff, PoolLimits};

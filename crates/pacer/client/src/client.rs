@@ -1,24 +1,25 @@
 //! The client's handle, for any number of callers.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pacer_wire::{DecisionCode, SettlementCode, SettlementEntry, SettlementOutcome, TOKEN_BYTES};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use units::Nanos;
 
-use crate::catalogue::{CampaignHandle, ClientCatalogue};
-use crate::driver::{self, PendingRequest};
-use crate::options::ClientOptions;
+use crate::catalogue::CampaignHandle;
+use crate::driver::{self, WaitingRequest};
+use crate::options::PacerClientOptions;
 use crate::request::{AuthorisedBid, SpendRequest};
-use crate::settlements::{SettlementQueue, UnsettledToken};
+use crate::settlements::UnsettledToken;
+use crate::shared::ClientShared;
 
 /// A client of one pacer. Clones share the connection, which ends once all are gone and every
 /// settlement has its result.
 #[derive(Clone, Debug)]
 pub struct PacerClient {
-    requests: mpsc::Sender<PendingRequest>,
+    requests: mpsc::Sender<WaitingRequest>,
     shared: Arc<ClientShared>,
 }
 
@@ -41,30 +42,15 @@ pub struct ClientStatus {
     pub shed: u64,
 }
 
-/// What callers and the connection's task share.
-#[derive(Debug, Default)]
-pub(crate) struct ClientShared {
-    catalogue: Mutex<ClientCatalogue>,
-    settlements: Mutex<SettlementQueue>,
-    /// Wakes the task for a settlement.
-    settled: Notify,
-    is_connected: AtomicBool,
-    node: AtomicU64,
-    epoch: AtomicU64,
-    late: AtomicU64,
-    shed: AtomicU64,
-    settlements_max: usize,
-}
-
 impl PacerClient {
     /// Starts the task that keeps the connection.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
-    pub fn start(options: ClientOptions) -> Self {
+    pub fn start(options: PacerClientOptions) -> Self {
         let (requests, received) = mpsc::channel(options.waiting_max.max(1));
         let settlements_max = options.settlements_max;
-        let shared = Arc::new(ClientShared { settlements_max, ..ClientShared::default() });
+        let shared = Arc::new(ClientShared::new(settlements_max));
         tokio::spawn(driver::run(options, Arc::clone(&shared), received));
         Self { requests, shared }
     }
@@ -78,7 +64,7 @@ impl PacerClient {
     ) -> Option<Result<AuthorisedBid, DecisionCode>> {
         let (reply, decided) = oneshot::channel();
         let deadline = Instant::now() + within;
-        if self.requests.try_send(PendingRequest { request, deadline, reply }).is_err() {
+        if self.requests.try_send(WaitingRequest { request, deadline, reply }).is_err() {
             self.shared.shed.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -137,43 +123,5 @@ impl PacerClient {
             late: shared.late.load(Ordering::Relaxed),
             shed: shared.shed.load(Ordering::Relaxed),
         }
-    }
-}
-
-impl ClientShared {
-    pub fn catalogue(&self) -> MutexGuard<'_, ClientCatalogue> {
-        self.catalogue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn settlements(&self) -> MutexGuard<'_, SettlementQueue> {
-        self.settlements.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for another settlement.
-    pub async fn settled(&self) {
-        self.settled.notified().await;
-    }
-
-    pub fn is_connected(&self) -> bool {
-        self.is_connected.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether there was no connection before.
-    pub fn set_connected(&self) -> bool {
-        !self.is_connected.swap(true, Ordering::Relaxed)
-    }
-
-    pub fn disconnected(&self) {
-        self.is_connected.store(false, Ordering::Relaxed);
-        self.settlements().disconnected();
-    }
-
-    pub fn welcomed(&self, node: u32, epoch: u32) {
-        self.node.store(node.into(), Ordering::Relaxed);
-        self.epoch.store(epoch.into(), Ordering::Relaxed);
-    }
-
-    pub fn count_late(&self) {
-        self.late.fetch_add(1, Ordering::Relaxed);
     }
 }

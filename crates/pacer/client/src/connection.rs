@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::options::ClientOptions;
+use crate::options::PacerClientOptions;
 
 /// The longest frame to accept.
 pub(crate) const FRAME_BYTES_MAX: u32 = 1 << 20;
@@ -54,14 +54,14 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A connection's bytes in, in whole frames.
-pub(crate) struct FrameReader {
+pub(crate) struct ConnectionReader {
     stream: tokio::io::ReadHalf<Box<dyn Stream>>,
     input: Vec<u8>,
     taken: usize,
 }
 
 /// A connection's bytes out.
-pub(crate) struct FrameWriter {
+pub(crate) struct ConnectionWriter {
     stream: tokio::io::WriteHalf<Box<dyn Stream>>,
     /// Frames to write.
     pub out: Vec<u8>,
@@ -70,8 +70,8 @@ pub(crate) struct FrameWriter {
 
 /// Connects, encrypts if the options say so, and sends the hello.
 pub(crate) async fn connect(
-    options: &ClientOptions,
-) -> Result<(FrameReader, FrameWriter), ConnectionError> {
+    options: &PacerClientOptions,
+) -> Result<(ConnectionReader, ConnectionWriter), ConnectionError> {
     let stream = TcpStream::connect(&options.address).await?;
     stream.set_nodelay(true)?;
     let stream: Box<dyn Stream> = match &options.tls {
@@ -82,15 +82,15 @@ pub(crate) async fn connect(
         }
     };
     let (reader, writer) = tokio::io::split(stream);
-    let mut writer = FrameWriter { stream: writer, out: Vec::new(), written: 0 };
+    let mut writer = ConnectionWriter { stream: writer, out: Vec::new(), written: 0 };
     write_hello(&mut writer.out, 1, &Hello::new(&options.id, &options.secret, FRAME_BYTES_MAX));
     while writer.has_bytes() {
         writer.write_some().await?;
     }
-    Ok((FrameReader { stream: reader, input: Vec::new(), taken: 0 }, writer))
+    Ok((ConnectionReader { stream: reader, input: Vec::new(), taken: 0 }, writer))
 }
 
-impl FrameReader {
+impl ConnectionReader {
     /// Calls `take` with each whole frame that has arrived.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl FrameReader {
     }
 }
 
-impl FrameWriter {
+impl ConnectionWriter {
     /// Whether something is to be written.
     pub fn has_bytes(&self) -> bool {
         self.written < self.out.len()

@@ -14,15 +14,15 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 use units::Nanos;
 
-use crate::client::ClientShared;
-use crate::connection::{ConnectionError, FrameReader, FrameWriter, connect};
-use crate::options::ClientOptions;
+use crate::connection::{ConnectionError, ConnectionReader, ConnectionWriter, connect};
+use crate::options::PacerClientOptions;
 use crate::request::{AuthorisedBid, OfferKind, SpendRequest, decision};
 use crate::settlements::UnsettledToken;
+use crate::shared::ClientShared;
 
 /// A request, and who waits for its decision.
 #[derive(Debug)]
-pub(crate) struct PendingRequest {
+pub(crate) struct WaitingRequest {
     pub request: SpendRequest,
     pub deadline: Instant,
     pub reply: oneshot::Sender<Result<AuthorisedBid, DecisionCode>>,
@@ -63,8 +63,8 @@ impl ServerLimits {
 const BATCH_BYTES: [usize; 3] = [32, 16, 24];
 
 /// The state of one connection.
-struct Session<'d> {
-    options: &'d ClientOptions,
+struct ClientSession<'d> {
+    options: &'d PacerClientOptions,
     shared: &'d ClientShared,
     limits: Option<ServerLimits>,
     credit: usize,
@@ -75,9 +75,9 @@ struct Session<'d> {
 
 /// Connects again and again until all handles of the client are gone.
 pub(crate) async fn run(
-    options: ClientOptions,
+    options: PacerClientOptions,
     shared: Arc<ClientShared>,
-    mut requests: mpsc::Receiver<PendingRequest>,
+    mut requests: mpsc::Receiver<WaitingRequest>,
 ) {
     let mut delay = options.retry_min;
     let mut is_reported = false;
@@ -85,9 +85,9 @@ pub(crate) async fn run(
         let error = match tokio::time::timeout(options.connect_timeout, connect(&options)).await {
             Err(_) => ConnectionError::Timeout,
             Ok(Err(error)) => error,
-            Ok(Ok(connection)) => {
-                let mut session = Session::new(&options, &shared);
-                let ended = session.run(connection, &mut requests).await;
+            Ok(Ok((reader, writer))) => {
+                let mut session = ClientSession::new(&options, &shared);
+                let ended = session.run(reader, writer, &mut requests).await;
                 if session.limits.is_some() {
                     (delay, is_reported) = (options.retry_min, false);
                 }
@@ -113,7 +113,7 @@ pub(crate) async fn run(
 }
 
 /// Lets time pass. Requests get no decision meanwhile.
-async fn wait(requests: &mut mpsc::Receiver<PendingRequest>, time: Duration) {
+async fn wait(requests: &mut mpsc::Receiver<WaitingRequest>, time: Duration) {
     let sleep = tokio::time::sleep(time);
     tokio::pin!(sleep);
     loop {
@@ -125,8 +125,8 @@ async fn wait(requests: &mut mpsc::Receiver<PendingRequest>, time: Duration) {
     }
 }
 
-impl<'d> Session<'d> {
-    fn new(options: &'d ClientOptions, shared: &'d ClientShared) -> Self {
+impl<'d> ClientSession<'d> {
+    fn new(options: &'d PacerClientOptions, shared: &'d ClientShared) -> Self {
         Self {
             options,
             shared,
@@ -141,8 +141,9 @@ impl<'d> Session<'d> {
     /// Exchanges frames until the connection ends, or nobody needs it any more.
     async fn run(
         &mut self,
-        (mut reader, mut writer): (FrameReader, FrameWriter),
-        requests: &mut mpsc::Receiver<PendingRequest>,
+        mut reader: ConnectionReader,
+        mut writer: ConnectionWriter,
+        requests: &mut mpsc::Receiver<WaitingRequest>,
     ) -> Result<(), ConnectionError> {
         let greeted_by = Instant::now() + self.options.connect_timeout;
         loop {
@@ -192,7 +193,7 @@ impl<'d> Session<'d> {
     }
 
     /// The requests that wait, as many as fit a batch.
-    fn collect(&self, requests: &mut mpsc::Receiver<PendingRequest>) -> Vec<PendingRequest> {
+    fn collect(&self, requests: &mut mpsc::Receiver<WaitingRequest>) -> Vec<WaitingRequest> {
         let mut batch = Vec::new();
         let Some(limits) = self.limits.filter(|_| self.may_send()) else { return batch };
         let max = self.options.batch_max.min(limits.requests_max);
@@ -213,7 +214,7 @@ impl<'d> Session<'d> {
         batch
     }
 
-    fn send_batch(&mut self, batch: &mut Vec<PendingRequest>, now: Instant, out: &mut Vec<u8>) {
+    fn send_batch(&mut self, batch: &mut Vec<WaitingRequest>, now: Instant, out: &mut Vec<u8>) {
         batch.retain(|request| now < request.deadline && !request.reply.is_closed());
         let Some(first) = batch.iter().map(|request| request.deadline).min() else { return };
         let left = first.saturating_duration_since(now).saturating_sub(self.options.return_time);
@@ -223,7 +224,7 @@ impl<'d> Session<'d> {
             .iter()
             .map(|it| BatchItem { request: it.request.entry, candidates: &it.request.candidates });
         write_batch(out, sequence, deadline_us, items);
-        let sent = batch.drain(..).map(|PendingRequest { request, deadline, reply }| SentRequest {
+        let sent = batch.drain(..).map(|WaitingRequest { request, deadline, reply }| SentRequest {
             kinds: request.kinds,
             deadline,
             reply,

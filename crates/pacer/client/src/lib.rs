@@ -2,15 +2,15 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use pacer_client::{Candidate, ClientOptions, Offer, PacerClient, SpendRequest};
+//! use pacer_client::{Candidate, PacerClientOptions, Offer, PacerClient, SpendRequest};
 //! use units::{Cpm, Nanos};
 //!
 //! # async fn bid(request_id: u64) -> Option<()> {
-//! let pacer = PacerClient::start(ClientOptions::new("127.0.0.1:7100", "dsp-1", "s3cret"));
+//! let pacer = PacerClient::start(PacerClientOptions::new("127.0.0.1:7100", "dsp-1", "s3cret"));
 //! let campaign = pacer.campaign("acme", "spring")?;
 //! let value = Offer::Value(Cpm::new(2_500_000)?);
-//! let candidates = vec![Candidate { campaign: campaign.handle, offer: value, minimum: Cpm::ZERO }];
-//! let request = SpendRequest::new(request_id, candidates);
+//! let candidates = [Candidate { campaign: campaign.handle, offer: value, minimum: Cpm::ZERO }];
+//! let request = SpendRequest::new(request_id, &candidates);
 //! // No answer in time means no spend.
 //! let decision = pacer.decide(request, Duration::from_millis(5)).await?;
 //! let authorised = decision.ok()?;
@@ -32,9 +32,10 @@ mod driver;
 mod options;
 mod request;
 mod settlements;
+mod shared;
 
 pub use catalogue::{CampaignHandle, CampaignId};
 pub use client::{ClientStatus, PacerClient};
-pub use options::ClientOptions;
+pub use options::PacerClientOptions;
 pub use pacer_wire::{DecisionCode, Offer, SettlementCode, TOKEN_BYTES};
 pub use request::{AuthorisedAmount, AuthorisedBid, Candidate, SpendRequest};

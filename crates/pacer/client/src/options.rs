@@ -10,7 +10,7 @@ pub(crate) type ClientTls = (Arc<rustls::ClientConfig>, ServerName<'static>);
 
 /// How a client connects, and what it sends together.
 #[derive(Clone)]
-pub struct ClientOptions {
+pub struct PacerClientOptions {
     /// Host and port of the pacer.
     pub address: String,
     /// The client's id.
@@ -33,7 +33,7 @@ pub struct ClientOptions {
     pub return_time: Duration,
 }
 
-impl ClientOptions {
+impl PacerClientOptions {
     /// Batches of at most 64 requests; reconnects after 50 ms to 2 s.
     pub fn new(
         address: impl Into<String>,
@@ -68,10 +68,10 @@ impl ClientOptions {
     }
 }
 
-impl std::fmt::Debug for ClientOptions {
+impl std::fmt::Debug for PacerClientOptions {
     /// The secret is never shown.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientOptions")
+        f.debug_struct("PacerClientOptions")
             .field("address", &self.address)
             .field("id", &self.id)
             .finish_non_exhaustive()

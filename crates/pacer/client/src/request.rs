@@ -62,7 +62,7 @@ impl SpendRequest {
     ///
     /// # Panics
     /// Without candidates, or with more than 255.
-    pub fn new(id: u64, candidates: Vec<Candidate>) -> Self {
+    pub fn new(id: u64, candidates: &[Candidate]) -> Self {
         let count = u8::try_from(candidates.len()).ok().filter(|count| *count > 0);
         let count = count.expect("a request has 1 to 255 candidates");
         let kind = |candidate: &Candidate| match candidate.offer {

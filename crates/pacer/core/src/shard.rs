@@ -47,7 +47,7 @@ use crate::messages::{
 };
 use token::{ReservationToken, TokenOrigin, TtlClass};
 
-pub use self::authorise::{Authorisation, Candidate, SpendRequest};
+pub use self::authorise::{Authorisation, AuthorisationRequest, PricedBatch, SpendCandidate};
 pub use self::book::PeriodHolding;
 pub use self::earlier::EarlierWins;
 pub use self::options::{BUCKETS_MAX, ShardOptions, ShardOptionsError, TTLS_MAX};
@@ -165,6 +165,18 @@ impl ShardLedger {
             period: self.accounts.reserve(book, amount.get()),
             amount,
         })
+    }
+
+    /// Reads a campaign's book, and where its sum is. The result means nothing.
+    #[inline]
+    pub(crate) fn warm_book(&self, slot: CampaignIndex) -> u64 {
+        self.accounts.warm(slot)
+    }
+
+    /// Reads a campaign's sum. The result means nothing.
+    #[inline]
+    pub(crate) fn warm_sum(&self, slot: CampaignIndex, ttl: TtlClass) -> u64 {
+        self.lanes[usize::from(ttl.0)].warm(self.accounts.newest(slot))
     }
 
     /// Whether `amount` could be reserved now. If not, the shard requests a refill, as after a

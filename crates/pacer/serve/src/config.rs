@@ -190,10 +190,11 @@ impl BudgetsConfig {
             ),
             reservations_max: s.integer(
                 "reservations_max",
-                4_194_304,
-                1_024..=(1_u32 << 30),
+                67_108_864,
+                1_024..=u32::MAX,
                 "Maximum number of reservations of each lifetime that a shard remembers, until \
-                 `late_window` is over. Each takes a quarter of a byte: 1MiB per lifetime with the \
+                 `late_window` is over: the reservations per second times the sum of both. Each \
+                 takes a quarter of a byte once it is used, at most 16MiB per lifetime with the \
                  default.",
             ),
             campaigns_max: s.integer(

@@ -19,5 +19,6 @@ mod service;
 mod settlements;
 mod shard;
 
-pub use config::{FrameLimits, PacerClient, PacerConfig};
-pub use service::{PacerService, PacerStartError, SETTLEMENT_LOG, SettlementLog};
+pub use config::{BidderConfig, FrameLimits, PacerConfig};
+pub use replay::{SETTLEMENT_LOG, SettlementLog, SettlementReplayError};
+pub use service::{PacerService, PacerStartError};

@@ -124,6 +124,11 @@ impl<'b> BatchFrame<'b> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The candidates of all requests that are left.
+    pub fn candidates(&self) -> Entries<'b, CandidateEntry> {
+        self.candidates.clone()
+    }
 }
 
 impl<'b> Iterator for BatchFrame<'b> {

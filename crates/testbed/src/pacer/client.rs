@@ -25,15 +25,15 @@ fn malformed(error: FrameError) -> PacerLoadError {
 /// Longest frame to accept, and the room for what is read at once.
 const INPUT_BYTES: usize = 1 << 20;
 /// Settlements that are sent together, unless they have waited for long.
-const SETTLEMENTS: usize = 64;
+const SETTLEMENTS: usize = 128;
 /// Longest wait of a settlement for others.
-const SETTLE_WITHIN: Duration = Duration::from_millis(5);
+const SETTLE_WITHIN: Duration = Duration::from_millis(20);
 /// Longest silence.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 
 /// A batch without its decisions.
 #[derive(Clone, Copy, Debug)]
-struct BatchInFlight {
+struct SentBatch {
     sequence: u64,
     /// Number of its first request.
     first: u64,
@@ -67,7 +67,7 @@ pub(super) struct LoadClient {
     written: usize,
     sequence: u64,
     pub credit: u16,
-    batches: VecDeque<BatchInFlight>,
+    batches: VecDeque<SentBatch>,
     settles: VecDeque<SettleInFlight>,
     /// Settlements to send.
     ended: Vec<SettlementEntry>,
@@ -159,7 +159,7 @@ impl LoadClient {
         let items = items.map(|(request, candidates)| BatchItem { request: *request, candidates });
         write_batch(&mut self.out, sequence, deadline_us, items);
         let (first, intended, is_measured) = (range.start, due.now, due.is_measured);
-        self.batches.push_back(BatchInFlight { sequence, first, intended, is_measured });
+        self.batches.push_back(SentBatch { sequence, first, intended, is_measured });
     }
 
     /// Queues settlements that are due, and a heartbeat if nothing else was sent for long.

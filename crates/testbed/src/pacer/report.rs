@@ -87,8 +87,6 @@ pub struct PacerLoadReport {
     pub settle_us: Quantiles,
     /// Share of its time that the generating thread was busy, in parts per million.
     pub generator_busy_ppm: u64,
-    /// Processor time of the generating thread, in seconds.
-    pub generator_cpu_s: f64,
 }
 
 impl PacerLoadReport {
@@ -113,8 +111,7 @@ impl PacerLoadReport {
             billed_nanos: counts.billed_nanos,
             latency_us: quantiles(&counts.latency_us),
             settle_us: quantiles(&counts.settle_us),
-            generator_busy_ppm: share(times.cpu.as_micros() * 1_000_000),
-            generator_cpu_s: times.cpu.as_secs_f64(),
+            generator_busy_ppm: share(times.busy.as_micros() * 1_000_000),
         }
     }
 }
@@ -123,8 +120,8 @@ impl PacerLoadReport {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunTimes {
     pub measured: Duration,
-    /// Processor time of the generating thread.
-    pub cpu: Duration,
+    /// Time in which the generating thread had something to do.
+    pub busy: Duration,
 }
 
 fn quantiles(histogram: &Histogram<u64>) -> Quantiles {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
 use runtime::process::pin_to_core;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::client::{LoadClient, LoadMoment};
 use super::options::{PacerLoadError, PacerLoadOptions};
@@ -57,9 +56,10 @@ pub fn run(
     let begun = Instant::now();
     let measured = begun + options.warm_up;
     let end = measured + options.duration;
-    let mut cpu_begun = cpu_time();
     let mut is_measured = false;
     let mut shown = begun;
+    // The thread never sleeps: waking it would be work of the pacer's core.
+    let mut idle = Duration::ZERO;
     loop {
         let now = Instant::now();
         if end <= now || stop.load(Ordering::Relaxed) {
@@ -67,10 +67,12 @@ pub fn run(
         }
         if !is_measured && measured <= now {
             is_measured = true;
-            cpu_begun = cpu_time();
         }
         load.send(LoadMoment { now, is_measured }, begun)?;
-        load.wait(TURN, is_measured)?;
+        let is_idle = load.wait(Duration::ZERO, is_measured)?;
+        if is_measured && is_idle {
+            idle += now.elapsed();
+        }
         if shown + 20 * TURN <= now {
             shown = now;
             let requests = load.counts.requests();
@@ -78,9 +80,9 @@ pub fn run(
         }
     }
     let ended = Instant::now();
-    let cpu = cpu_time() - cpu_begun;
     load.finish()?;
-    let times = RunTimes { measured: ended.saturating_duration_since(measured), cpu };
+    let measured = ended.saturating_duration_since(measured);
+    let times = RunTimes { measured, busy: measured.saturating_sub(idle) };
     Ok(PacerLoadReport::of(&load.counts, options.address.to_string(), times))
 }
 
@@ -180,14 +182,9 @@ impl<'o> Load<'o> {
         Ok(())
     }
 
-    /// Waits for replies, at most this long, and takes them.
-    fn wait(&mut self, most: Duration, is_measured: bool) -> Result<(), PacerLoadError> {
+    /// Waits for replies, at most this long, and takes them. Returns whether there were none.
+    fn wait(&mut self, most: Duration, is_measured: bool) -> Result<bool, PacerLoadError> {
         let address = self.options.address;
-        let most = match self.options.rate {
-            // Batches are due at their times.
-            Some(_) => Duration::ZERO,
-            None => most,
-        };
         let mut events = Events::with_capacity(1024);
         match self.poll.poll(&mut events, Some(most)) {
             Ok(()) => (),
@@ -204,7 +201,7 @@ impl<'o> Load<'o> {
                 }
             }
         }
-        Ok(())
+        Ok(events.is_empty())
     }
 
     /// Waits for the last decisions and settlements.
@@ -223,11 +220,4 @@ impl<'o> Load<'o> {
         }
         Ok(())
     }
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(seconds, nanos)
 }

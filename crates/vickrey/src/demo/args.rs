@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::peers::hammer::parse_duration;
+use crate::peers::long_run::parse_duration;
 
 /// All listeners are on loopback, on ports that the system chooses.
 #[derive(Debug, Args)]

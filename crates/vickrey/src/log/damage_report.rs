@@ -7,7 +7,7 @@ use audit::{Corruption, GenerationProblems, LaneDamage, RecordPosition};
 use indicatif::ProgressBar;
 
 use crate::exit::Exit;
-use crate::peers::hammer::progress_bar;
+use crate::peers::long_run::progress_bar;
 
 /// Reports damage of the record on stderr, as it is found.
 #[derive(Debug, Default)]

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let (out_dir, limits) = (args.out.clone(), ExportLimits::default());
     let options = ExportOptions { out: out_dir, node, format, filter: text, limits };
     let stop = Arc::new(AtomicBool::new(false));
-    let _signals = crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
+    let _signals = crate::peers::long_run::stop_on_signal(Arc::clone(&stop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
     let summary = match args.settlements {
         true => export::export(SettlementExport(rows), &options, is_stopped),

@@ -86,7 +86,7 @@ pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
 pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let filter = args.selection.filter()?;
     let stop = Arc::new(AtomicBool::new(false));
-    let signals = args.follow.then(|| crate::peers::hammer::stop_on_signal(Arc::clone(&stop)));
+    let signals = args.follow.then(|| crate::peers::long_run::stop_on_signal(Arc::clone(&stop)));
     let _signals = signals.transpose()?;
     let directory = if args.follow { args.source.open_growing()? } else { args.source.open()? };
     let generations = GenerationIndex::find(&directory).map_err(cannot_read)?;

@@ -15,7 +15,7 @@ use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read};
 use crate::exit::Exit;
-use crate::peers::hammer::millis;
+use crate::peers::long_run::millis;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {

@@ -15,7 +15,7 @@ use testbed::dsp::{
 };
 use testbed::server::{ServerOptions, ServerTls};
 
-use super::hammer::BUSY_PPM;
+use super::long_run::BUSY_PPM;
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
 

@@ -12,7 +12,7 @@ use whatif::stream::StreamWriter;
 
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
-use crate::peers::hammer::{millis, parse_duration, progress_bar, stop_on_signal};
+use crate::peers::long_run::{millis, parse_duration, progress_bar, stop_on_signal};
 
 /// Auctions between two updates of progress and checks for signals.
 const STEP: u64 = 4096;

@@ -18,7 +18,7 @@ use super::input::read;
 use super::recorded::{RecordedArgs, RecordedStream};
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
-use crate::peers::hammer::{millis, parse_duration};
+use crate::peers::long_run::{millis, parse_duration};
 
 const CHART: (usize, usize) = (72, 16);
 

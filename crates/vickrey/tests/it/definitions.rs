@@ -17,10 +17,10 @@ use units::Cpm;
 
 /// The exchange's part of a campaign, as in the binary.
 #[derive(Clone)]
-pub struct DirectPart(DirectRules);
+pub struct DirectPart(Option<DirectRules>);
 
 impl CampaignRules for DirectPart {
-    const REQUIRED_TABLES: &'static [&'static str] = DirectRules::REQUIRED_TABLES;
+    const TABLES: &'static [&'static str] = DirectRules::TABLES;
 
     type Shared = Interner;
 
@@ -29,15 +29,17 @@ impl CampaignRules for DirectPart {
     }
 
     fn share(&mut self, shared: &mut Interner) {
-        self.0.intern(shared);
+        if let Some(rules) = &mut self.0 {
+            rules.intern(shared);
+        }
     }
 
     fn is_fixed_price(&self) -> bool {
-        self.0.is_fixed_price()
+        self.0.as_ref().is_some_and(DirectRules::is_fixed_price)
     }
 
-    fn amount(&self) -> Cpm {
-        self.0.0.price.amount()
+    fn amount(&self) -> Option<Cpm> {
+        self.0.as_ref().map(|rules| rules.0.price.amount())
     }
 }
 
@@ -146,11 +148,15 @@ fn campaigns() {
     }
     of.takes_items("/hours", &["Mon-FRI 08-20", "mon", "sat-sun", "fri 00-24", "22-02"]);
     of.check("/hours", false, &[json!("mon"), json!([8])]);
-    for key in ["id", "account", "start", "end", "bid", "creative"] {
+    let without = |keys: &[&str], want: bool| {
         let mut body = campaign();
-        body.as_object_mut().unwrap().remove(key);
-        of.judge(&format!("without {key}"), &body, false);
+        keys.iter().for_each(|key| drop(body.as_object_mut().unwrap().remove(*key)));
+        of.judge(&format!("without {keys:?}"), &body, want);
+    };
+    for key in ["id", "account", "start", "end", "bid", "creative"] {
+        without(&[key], false);
     }
+    without(&["bid", "creative"], true);
     bids_and_targeting(&of);
     creatives(&of);
     strategies(&of);
@@ -223,9 +229,9 @@ fn parts() {
     check("AccountPatch", false, &json!({ "currency": null }));
     let patch = json!({ "bid": { "value": null, "price": "1" }, "strategy": null });
     check("CampaignPatch", true, &patch);
+    check("CampaignPatch", true, &json!({ "bid": null, "creative": null }));
     for bad in [
         json!({ "end": null }),
-        json!({ "creative": null }),
         json!({ "strategy": { "up": 1.5 } }),
         json!({ "creative": {} }),
         json!({ "colour": "red" }),

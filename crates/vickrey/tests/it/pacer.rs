@@ -2,6 +2,7 @@
 //! frames that are none. The books are compared to the nano.
 
 mod bad_input;
+mod clients;
 mod fixtures;
 mod killed;
 mod life;

@@ -23,18 +23,29 @@ pub const DIRECT_DSP: &str = "direct";
 pub struct DirectRules(pub Arc<BiddingRules>);
 
 impl DirectRules {
-    /// Tables that every campaign has.
-    pub const REQUIRED_TABLES: &[&str] = &["bid", "creative"];
+    /// Tables that a campaign has if it bids.
+    pub const TABLES: &[&str] = &["bid", "creative"];
 
     /// Reads `bid`, `targeting` and `[[creative]]` of a campaign whose account is in `currency`.
-    pub fn read(s: &mut Section<'_>, currency: Currency) -> Self {
-        let about = "What the campaign bids, in its account's currency: either `value` or `price`.";
-        let price = s.section("bid", about, |s| read_price(s, currency));
+    /// None if it has none of them: then it does not bid here.
+    pub fn read(s: &mut Section<'_>, currency: Currency) -> Option<Self> {
+        let about = "What the campaign bids in auctions, in its account's currency: either `value` \
+             or `price`. Without `bid`, `targeting` and creatives, only bidders of the pacer \
+             spend its budget.";
+        let price = s.table("bid", about, |s| read_price(s, currency));
         let about = "Requests that the campaign bids on. A request without a targeted property does \
              not match.";
         let targeting = s.section("targeting", about, read_targeting);
         let about = "An ad. If several fit an impression, one is chosen at random.";
         let read = s.tables("creative", about, read_creative);
+        let price = match price {
+            None if read.is_empty() && targeting == CampaignTargeting::default() => return None,
+            None => {
+                s.problem("bid", "absent", "is needed beside `targeting` and creatives");
+                CampaignPrice::Value(Cpm::ZERO)
+            }
+            Some(price) => price,
+        };
         if read.is_empty() {
             s.problem("creative", "[]", "needs one at least, under `[[creative]]`");
         }
@@ -51,7 +62,7 @@ impl DirectRules {
             let remedy = "leaves nothing to show: no creative is of a format and size listed here";
             s.problem("targeting", "…", remedy);
         }
-        Self(rules.into())
+        Some(Self(rules.into()))
     }
 
     /// Shares parts equal to those of earlier rules. Does nothing if the rules have clones.

@@ -123,6 +123,7 @@ impl ShardCampaigns {
     }
 
     /// The book from which `amount` can be reserved, or why none can.
+    #[inline]
     pub fn spendable(
         &self,
         slot: CampaignIndex,
@@ -139,6 +140,18 @@ impl ShardCampaigns {
         let book = self.current(account, quarter).ok_or(reason)?;
         let held = &self.books[index(book)];
         if now >= held.until || amount > held.free { Err(reason) } else { Ok(book) }
+    }
+
+    /// The book of a campaign's latest period, or [`NONE`].
+    #[inline]
+    pub fn newest(&self, slot: CampaignIndex) -> u32 {
+        self.slots.get(index(slot.0)).map_or(NONE, |account| account.newest)
+    }
+
+    /// Reads a campaign's latest book. The result means nothing.
+    #[inline]
+    pub fn warm(&self, slot: CampaignIndex) -> u64 {
+        self.books.get(index(self.newest(slot))).map_or(0, PeriodBudget::warm)
     }
 
     /// What may be reserved if the ledger cannot refill the campaign; zero otherwise.
@@ -161,6 +174,7 @@ impl ShardCampaigns {
     }
 
     /// Reserves at most what is free in the book. Returns the period of a win.
+    #[inline]
     pub fn reserve(&mut self, book: u32, amount: u64) -> Period {
         let held = self.change(book);
         held.reserve(amount);
@@ -342,6 +356,7 @@ impl ShardCampaigns {
     }
 
     /// The book of the latest period that has begun.
+    #[inline]
     fn current(&self, account: &ShardCampaign, quarter: u32) -> Option<u32> {
         let mut book = account.newest;
         while book != NONE {
@@ -366,6 +381,7 @@ impl ShardCampaigns {
         }
     }
 
+    #[inline]
     fn change(&mut self, book: u32) -> &mut PeriodBudget {
         let held = &mut self.books[index(book)];
         if !held.is_changed {

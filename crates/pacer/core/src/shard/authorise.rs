@@ -1,5 +1,11 @@
 //! Authorises one candidate of a bid request: the one with the highest price for which money can be
 //! reserved. The others reserve nothing.
+//!
+//! The requests of a batch are priced first, then reserved: pricing reads only paces. In between,
+//! [`PacedShard::warm`] reads what all reservations will need, so that the processor waits for
+//! memory once, and not at every step of every request.
+
+use std::hint::black_box;
 
 use units::{Cpm, Multiplier, Offer};
 
@@ -12,7 +18,7 @@ use crate::strategy::DrawKey;
 
 /// A campaign that may spend on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct SpendCandidate {
     /// The campaign.
     pub slot: CampaignIndex,
     /// What it offers.
@@ -23,7 +29,7 @@ pub struct Candidate {
 
 /// A bid request, as budgets see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpendRequest {
+pub struct AuthorisationRequest {
     /// Seeds the draws of strategies that skip requests.
     pub id: u64,
     /// Impressions of one display.
@@ -47,68 +53,149 @@ pub struct Authorisation {
 
 /// A candidate that may bid at this price.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PricedCandidate {
+struct PricedCandidate {
     position: usize,
-    candidate: Candidate,
+    candidate: SpendCandidate,
     price: u64,
 }
 
+/// A request with the prices of its candidates.
+#[derive(Clone, Copy, Debug)]
+struct PricedRequest {
+    impressions: Multiplier,
+    ttl: TtlClass,
+    is_test: bool,
+    /// None if none may bid.
+    best: Option<PricedCandidate>,
+    /// Its other candidates among all others.
+    others: (usize, usize),
+    /// The refusal of the candidate that came closest. None if no candidate made an offer.
+    refused: Option<SpendRefusal>,
+}
+
+/// Requests in order, priced and not yet reserved.
+#[derive(Debug, Default)]
+pub struct PricedBatch {
+    requests: Vec<PricedRequest>,
+    /// All candidates but the best of each request.
+    others: Vec<PricedCandidate>,
+}
+
+impl PricedBatch {
+    /// Removes all requests, and keeps the room.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.others.clear();
+    }
+}
+
 impl PacedShard {
-    /// Decides on a request: each candidate is a campaign that this shard may know, or the refusal
-    /// that it has already.
-    ///
-    /// # Errors
-    /// Why no candidate may spend: of their refusals the one that comes last in precedence, whose
-    /// candidate came closest.
-    pub fn authorise(
+    /// Prices the candidates of a request: each is a campaign that this shard may know, or the
+    /// refusal that it has already; None if it makes no offer.
+    #[inline]
+    pub fn price(
         &mut self,
-        request: &SpendRequest,
-        candidates: impl Iterator<Item = Result<Candidate, SpendRefusal>>,
+        batch: &mut PricedBatch,
+        request: &AuthorisationRequest,
+        candidates: impl Iterator<Item = Result<SpendCandidate, Option<SpendRefusal>>>,
         draw: &DrawKey,
-        at: ShardTime,
-    ) -> Result<Authorisation, SpendRefusal> {
-        // Most requests have one candidate, and need no list.
-        let (mut best, mut others) = (None, std::mem::take(&mut self.priced));
-        let mut refused = SpendRefusal::Unknown;
+    ) {
+        let (mut best, mut refused) = (None::<PricedCandidate>, None);
+        let begin = batch.others.len();
         for (position, candidate) in candidates.enumerate() {
             let price = candidate.and_then(|candidate| {
-                let price = self.price(request, &candidate, draw)?;
+                let price = self.price_one(request, &candidate, draw).map_err(Some)?;
                 Ok(PricedCandidate { position, candidate, price })
             });
             match price {
-                Ok(candidate) if best.is_none() => best = Some(candidate),
-                Ok(candidate) => others.push(candidate),
                 Err(refusal) => refused = refused.max(refusal),
+                Ok(candidate) => match best {
+                    // Of equal prices the first is the best.
+                    Some(better) if candidate.price <= better.price => batch.others.push(candidate),
+                    _ => batch.others.extend(best.replace(candidate)),
+                },
             }
         }
-        if !others.is_empty() {
-            others.extend(best);
-            best = take_best(&mut others);
+        let AuthorisationRequest { impressions, ttl, is_test, .. } = *request;
+        let others = (begin, batch.others.len());
+        batch.requests.push(PricedRequest { impressions, ttl, is_test, best, others, refused });
+    }
+
+    /// Reads the paces of campaigns that are about to be priced.
+    #[inline]
+    pub fn warm_paces(&self, slots: impl Iterator<Item = CampaignIndex>) {
+        black_box(slots.fold(0, |read, slot| read ^ self.warm_pace(slot)));
+    }
+
+    /// Reads what the reservations of a batch will need, in steps that depend on each other, and in
+    /// each for all requests at once.
+    pub fn warm(&self, batch: &PricedBatch) {
+        let best =
+            || batch.requests.iter().filter_map(|request| request.best.zip(Some(request.ttl)));
+        let mut read = 0;
+        for (best, _) in best() {
+            read ^= self.ledger.warm_book(best.candidate.slot);
         }
-        let mut authorised = Err(refused);
-        while let Some(candidate) = best {
-            match self.reserve_priced(request, &candidate, at) {
-                Ok(authorisation) => {
-                    authorised = Ok(authorisation);
-                    break;
-                }
-                Err(refusal) => authorised = authorised.map_err(|earlier| earlier.max(refusal)),
+        for (best, ttl) in best() {
+            read ^= self.ledger.warm_sum(best.candidate.slot, ttl);
+        }
+        black_box(read);
+    }
+
+    /// Reserves for the request at a position of the batch, once.
+    ///
+    /// # Errors
+    /// Why no candidate may spend: of their refusals the one that comes last in precedence, whose
+    /// candidate came closest. None if no candidate made an offer.
+    ///
+    /// # Panics
+    /// If the batch has no such request.
+    #[inline]
+    pub fn reserve(
+        &mut self,
+        batch: &mut PricedBatch,
+        position: usize,
+        at: ShardTime,
+    ) -> Result<Authorisation, Option<SpendRefusal>> {
+        let request = &batch.requests[position];
+        let Some(best) = &request.best else { return Err(request.refused) };
+        match self.reserve_priced(request, best, at) {
+            Ok(authorisation) => Ok(authorisation),
+            Err(refusal) => {
+                let others = &mut batch.others[request.others.0..request.others.1];
+                self.reserve_other(request, others, at, request.refused.max(Some(refusal)))
             }
-            best = take_best(&mut others);
         }
-        others.clear();
-        self.priced = others;
-        authorised
+    }
+
+    /// Tries the others by descending price.
+    #[cold]
+    fn reserve_other(
+        &mut self,
+        request: &PricedRequest,
+        others: &mut [PricedCandidate],
+        at: ShardTime,
+        mut refused: Option<SpendRefusal>,
+    ) -> Result<Authorisation, Option<SpendRefusal>> {
+        others.sort_unstable_by_key(|other| (std::cmp::Reverse(other.price), other.position));
+        for other in others {
+            match self.reserve_priced(request, other, at) {
+                Ok(authorisation) => return Ok(authorisation),
+                Err(refusal) => refused = refused.max(Some(refusal)),
+            }
+        }
+        Err(refused)
     }
 
     /// The price of a candidate by its strategy, in the unit of its offer.
-    fn price(
+    #[inline]
+    fn price_one(
         &mut self,
-        request: &SpendRequest,
-        candidate: &Candidate,
+        request: &AuthorisationRequest,
+        candidate: &SpendCandidate,
         draw: &DrawKey,
     ) -> Result<u64, SpendRefusal> {
-        let Candidate { slot, offer, minimum } = *candidate;
+        let SpendCandidate { slot, offer, minimum } = *candidate;
         let pace = if request.is_test { self.pace(slot) } else { self.count_request(slot) };
         let draw = || draw.draw(&request.id.to_le_bytes(), slot.0.into());
         let price = match offer {
@@ -121,13 +208,14 @@ impl PacedShard {
 
     /// Reserves what a candidate bids. The last of a budget lowers a bid whose price is the
     /// strategy's.
+    #[inline]
     fn reserve_priced(
         &mut self,
-        request: &SpendRequest,
+        request: &PricedRequest,
         priced: &PricedCandidate,
         at: ShardTime,
     ) -> Result<Authorisation, SpendRefusal> {
-        let Candidate { slot, offer, minimum } = priced.candidate;
+        let SpendCandidate { slot, offer, minimum } = priced.candidate;
         let cost = |micros: u64| {
             let price = Cpm::new(micros).expect("a paced price is a price");
             price.cost(request.impressions).ok_or(SpendRefusal::Unknown)
@@ -153,9 +241,10 @@ impl PacedShard {
         Ok(self.authorised(request, priced, lowered.micros(), token))
     }
 
+    #[inline]
     fn authorised(
         &mut self,
-        request: &SpendRequest,
+        request: &PricedRequest,
         priced: &PricedCandidate,
         amount: u64,
         token: ReservationToken,
@@ -168,10 +257,3 @@ impl PacedShard {
 }
 
 const LEAST_BID: Cpm = Cpm::new(1).expect("one micro is a price");
-
-/// Takes the highest price, the first of equal ones.
-fn take_best(priced: &mut Vec<PricedCandidate>) -> Option<PricedCandidate> {
-    let key = |at: &usize| (priced[*at].price, std::cmp::Reverse(priced[*at].position));
-    let best = (0..priced.len()).max_by_key(key)?;
-    Some(priced.swap_remove(best))
-}

@@ -33,7 +33,9 @@ pub struct PeriodHolding {
     pub over: Nanos,
 }
 
+/// Two cache lines: a reservation changes both.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct PeriodBudget {
     pub slot: CampaignIndex,
     pub period: Period,
@@ -60,8 +62,7 @@ pub(super) struct PeriodBudget {
     pub is_used: bool,
 }
 
-// A reservation touches few cache lines.
-const _: () = assert!(size_of::<PeriodBudget>() <= 128);
+const _: () = assert!(size_of::<PeriodBudget>() == 128, "a reservation touches few cache lines");
 
 impl PeriodBudget {
     pub fn new(slot: CampaignIndex, period: Period) -> Self {
@@ -106,7 +107,14 @@ impl PeriodBudget {
         true
     }
 
+    /// Reads both of its cache lines. The result means nothing.
+    #[inline]
+    pub const fn warm(&self) -> u64 {
+        self.free ^ self.reserved_count ^ self.granted ^ self.slice
+    }
+
     /// Reserves at most what is free.
+    #[inline]
     pub fn reserve(&mut self, amount: u64) {
         self.free = self.free.checked_sub(amount).expect("no more is reserved than is free");
         self.reserved += amount;
@@ -196,6 +204,7 @@ impl PeriodBudget {
         }
     }
 
+    #[inline]
     fn assert_conserved(&self) {
         let sum = self.free.checked_add(self.reserved);
         let sum = sum.and_then(|sum| sum.checked_add(self.settled));

@@ -14,7 +14,8 @@ pub const TTLS_MAX: usize = 16;
 /// the late window is at most about 4,000 times the time to live.
 pub const BUCKETS_MAX: u32 = 65_536;
 
-const ROOM_MAX: u32 = 1 << 30;
+/// Maximum number of sums of a class.
+const LINES_MAX: u32 = 1 << 30;
 
 /// The options of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,10 @@ pub enum ShardOptionsError {
     Room { name: &'static str, value: u32, most: u32 },
 }
 
+fn index64(number: u64) -> usize {
+    usize::try_from(number).expect("addresses have 64 bits")
+}
+
 impl ShardOptions {
     /// Maximum memory of a shard with these options, in bytes. It is reserved at the start, and
     /// mostly not touched until needed.
@@ -82,8 +87,8 @@ impl ShardOptions {
         for (name, value, most) in [
             ("slots_max", self.slots_max, u32::MAX - 1),
             ("books_max", self.books_max, u32::MAX - 1),
-            ("reservations_max", self.reservations_max, ROOM_MAX),
-            ("lines_max", self.lines_max, ROOM_MAX),
+            ("reservations_max", self.reservations_max, u32::MAX),
+            ("lines_max", self.lines_max, LINES_MAX),
         ] {
             if value == 0 || value > most {
                 return Err(ShardOptionsError::Room { name, value, most });
@@ -104,7 +109,7 @@ impl ShardOptions {
         let late_window = self.late_window;
         let buckets = buckets.ok_or(ShardOptionsError::LateWindow { late_window, ttl })?;
         Ok(ClassCapacity {
-            reservations: index(self.reservations_max.next_power_of_two().max(32)),
+            reservations: index64(u64::from(self.reservations_max).next_power_of_two().max(32)),
             lines: index(self.lines_max.next_power_of_two()),
             buckets: index(buckets),
             books: index(self.books_max),

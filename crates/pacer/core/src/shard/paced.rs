@@ -3,7 +3,6 @@
 
 use units::{Cpm, Tick};
 
-use super::authorise::PricedCandidate;
 use super::{ShardCounts, ShardLedger};
 use crate::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard, index};
 use crate::refusal::SpendRefusal;
@@ -30,11 +29,13 @@ pub struct PacedShard {
     counted: Vec<CampaignIndex>,
     /// For the grants that were taken; Some once the shard takes no more.
     receipts: Option<Vec<Receipt>>,
-    /// Kept for its capacity.
-    pub(super) priced: Vec<PricedCandidate>,
+    /// Whether another shard waits for what this one returned.
+    must_report: bool,
 }
 
+/// One cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct CampaignRequests {
     pace: BidPace,
     seen: RequestCounts,
@@ -55,7 +56,7 @@ impl PacedShard {
             campaigns: Vec::new(),
             counted: Vec::new(),
             receipts: None,
-            priced: Vec::new(),
+            must_report: false,
         }
     }
 
@@ -79,7 +80,7 @@ impl PacedShard {
         self.send(room, send)
     }
 
-    /// As [`Self::turn`], but sends only requests for refills.
+    /// As [`Self::turn`], but sends only requests for refills, unless a campaign was recalled.
     pub fn refill_turn(
         &mut self,
         now: Tick,
@@ -91,7 +92,11 @@ impl PacedShard {
             inbox.into_iter().for_each(|message| self.take(message));
         }
         self.ledger.advance(now);
-        self.ledger.want().take(room).map(FromShard::Refill).for_each(send);
+        if self.must_report {
+            self.must_report = !self.send(room, send);
+        } else {
+            self.ledger.want().take(room).map(FromShard::Refill).for_each(send);
+        }
     }
 
     /// Ends reserving: takes the last messages of the ledger, and returns everything that is free.
@@ -135,7 +140,10 @@ impl PacedShard {
     fn take(&mut self, message: ToShard) {
         match message {
             ToShard::Grant(grant) => drop(self.ledger.take(&grant)),
-            ToShard::Gate(gate) => drop(self.ledger.take_gate(&gate)),
+            ToShard::Gate(gate) => {
+                self.must_report |= gate.is_recalled;
+                let _counted = self.ledger.take_gate(&gate);
+            }
             ToShard::Pace(slot, pace) => self.campaign(slot).pace = pace,
         }
     }
@@ -159,6 +167,13 @@ impl PacedShard {
         draw: impl FnOnce() -> u64,
     ) -> Result<Cpm, SpendRefusal> {
         paced(self.pace(slot), value, draw)
+    }
+
+    /// Reads a campaign's pace. The result means nothing.
+    #[inline]
+    pub(super) fn warm_pace(&self, slot: CampaignIndex) -> u64 {
+        let campaign = self.campaigns.get(index(slot.0));
+        campaign.map_or(0, |campaign| campaign.seen.requests)
     }
 
     pub(super) fn pace(&mut self, slot: CampaignIndex) -> BidPace {

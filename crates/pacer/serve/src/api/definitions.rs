@@ -63,8 +63,9 @@ fn declared_campaign<R: CampaignRules>() -> Value {
     let facts = |_: &str| Ok(AccountFacts::unknown());
     let doc = "A campaign. The keys are those of `[[campaign]]` in a file.";
     let mut schema = declared(doc, |s| drop(DefinedCampaign::<R>::read(s, facts)));
-    let required = schema["required"].as_array_mut().expect("a table's schema lists its keys");
-    required.extend(R::REQUIRED_TABLES.iter().map(|&table| table.into()));
+    let others = |table: &str| R::TABLES.iter().filter(|it| **it != table).collect::<Vec<_>>();
+    let together = R::TABLES.iter().map(|table| ((*table).to_owned(), json!(others(table))));
+    schema["dependentRequired"] = Value::Object(together.collect());
     schema
 }
 
@@ -90,6 +91,7 @@ fn patch(mut schema: Value) -> Value {
     }
     if let Some(members) = schema.as_object_mut() {
         members.remove("required");
+        members.remove("dependentRequired");
     }
     schema
 }

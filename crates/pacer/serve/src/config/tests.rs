@@ -91,7 +91,7 @@ fn reservations_last_as_long_as_beacons_and_no_longer_than_is_allowed() {
     let bytes = options.bytes().unwrap();
     let more = BudgetsConfig { campaigns_max: 20_000, ..config.clone() };
     let each = (more.shard_options(origin(), &lifetimes).bytes().unwrap() - bytes) / 10_000;
-    assert!((20 << 20..40 << 20).contains(&bytes), "{bytes}");
+    assert!((80 << 20..100 << 20).contains(&bytes), "{bytes}");
     assert!((2_000..=2_500).contains(&each), "{each}");
     assert!(options.horizon() > config.reservation_max);
 }

@@ -38,8 +38,8 @@ impl AccountFacts {
 
 /// The exchange's part of a campaign: targeting, creatives and bids.
 pub trait CampaignRules: Clone + Send + Sync + Sized + 'static {
-    /// Tables of its own that every campaign has.
-    const REQUIRED_TABLES: &'static [&'static str] = &[];
+    /// Tables of its own that a campaign has all of, or none.
+    const TABLES: &'static [&'static str] = &[];
 
     /// A pool in which the campaigns of one file share equal values.
     type Shared: Default;
@@ -53,8 +53,9 @@ pub trait CampaignRules: Clone + Send + Sync + Sized + 'static {
     /// Whether strategies may not change its price.
     fn is_fixed_price(&self) -> bool;
 
-    /// Its bid for 1000 impressions before any strategy: its price, or its value.
-    fn amount(&self) -> Cpm;
+    /// Its bid for 1000 impressions before any strategy: its price, or its value. None if it does
+    /// not bid in auctions.
+    fn amount(&self) -> Option<Cpm>;
 }
 
 /// The payer of campaigns.

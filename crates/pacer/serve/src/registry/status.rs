@@ -81,7 +81,7 @@ impl<R: CampaignRules> Registry<R> {
         Ok(CampaignStatus {
             why,
             bidding,
-            amount: campaign.map(|campaign| campaign.rules.amount()),
+            amount: campaign.and_then(|campaign| campaign.rules.amount()),
             currency: account.map(|account| account.facts.currency),
             slot,
             is_removed,

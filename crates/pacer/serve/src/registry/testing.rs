@@ -385,8 +385,8 @@ impl CampaignRules for PriceRules {
         self.price.is_some()
     }
 
-    fn amount(&self) -> Cpm {
-        let text = self.value.as_ref().or(self.price.as_ref());
-        text.and_then(|text| Cpm::parse(text, Rounding::Down).ok()).unwrap_or(Cpm::ZERO)
+    fn amount(&self) -> Option<Cpm> {
+        let text = self.value.as_ref().or(self.price.as_ref())?;
+        Cpm::parse(text, Rounding::Down).ok()
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::config::{Required, Secret, Section, ms, secs};
+use runtime::service::{ClientCertificates, read_server};
 use runtime::shards::ConnectionTimeouts;
-use runtime::tls::{ClientCertificates, read_server};
 use rustls::ServerConfig;
 
 /// Longest id or secret: a hello has one byte for each length.
@@ -25,7 +25,7 @@ pub struct PacerConfig {
     /// None: bidders connect without TLS.
     pub tls: Option<Arc<ServerConfig>>,
     /// Who may connect.
-    pub clients: Vec<PacerClient>,
+    pub clients: Vec<BidderConfig>,
     /// Lifetime of a reservation whose request names none.
     pub reservation: Duration,
     /// Limits on frames.
@@ -55,7 +55,7 @@ pub struct FrameLimits {
 
 /// A client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PacerClient {
+pub struct BidderConfig {
     /// Its id.
     pub id: Arc<str>,
     /// Its secret.
@@ -97,7 +97,7 @@ impl PacerConfig {
             secs(1)..=secs(3_600),
             "A connection whose client reads nothing for this long is closed.",
         );
-        let clients = s.tables("client", "A bidder that may connect.", PacerClient::read);
+        let clients = s.tables("client", "A bidder that may connect.", BidderConfig::read);
         let ids: BTreeSet<_> = clients.iter().map(|client| &client.id).collect();
         if clients.is_empty() {
             s.problem("client", "…", "nobody may connect: add a [[pacer.client]]");
@@ -166,7 +166,7 @@ impl FrameLimits {
     }
 }
 
-impl PacerClient {
+impl BidderConfig {
     fn read(s: &mut Section<'_>) -> Self {
         let id = s.text("id", Required("dsp-1"), "The client's id, in its hello and in metrics.");
         let secret =

@@ -9,15 +9,18 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use pacer_core::messages::CampaignIndex;
 use pacer_core::refusal::SpendRefusal;
-use pacer_core::shard::{Candidate, SpendRequest};
+use pacer_core::shard::{Authorisation, AuthorisationRequest, SpendCandidate};
 use pacer_wire::{
-    BatchFrame, DecisionCode, DecisionsWriter, FrameError, FrameKind, Hello, ProtocolError,
-    RawFrame, SettleFrame, SettlementCode, SettlementOutcome, VERSION, WelcomeFields,
-    decisions_bytes_max, write_error, write_heartbeat, write_welcome,
+    BatchFrame, BatchRequest, DecisionCode, DecisionsWriter, FrameError, FrameKind, Hello,
+    ProtocolError, RawFrame, SettleFrame, SettlementCode, SettlementOutcome, VERSION,
+    WelcomeFields, decisions_bytes_max, write_error, write_heartbeat, write_welcome,
 };
 use runtime::process::unix_ms;
-use runtime::service::{ClientConnection, ConnectionStream};
+use runtime::service::{
+    ClientConnection, ConnectionOptions, ConnectionStream, LocalFuture, ServiceShard,
+};
 use runtime::shards::{Activity, ConnectionEnd};
 use subtle::ConstantTimeEq as _;
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
@@ -45,6 +48,25 @@ impl From<io::Error> for SessionEnd {
     fn from(error: io::Error) -> Self {
         debug!(%error, "a bidder's connection ended");
         Self::Gone
+    }
+}
+
+impl ServiceShard for PacerShard {
+    fn connection_options(&self, _listener: usize) -> ConnectionOptions {
+        let config = &self.context.config;
+        ConnectionOptions {
+            tls: config.tls.clone(),
+            timeouts: config.timeouts,
+            write_timeout: config.write_timeout,
+        }
+    }
+
+    fn serve(self: Rc<Self>, client: ClientConnection) -> LocalFuture<'static, ()> {
+        Box::pin(serve(self, client))
+    }
+
+    fn close(self: Rc<Self>) -> LocalFuture<'static, ()> {
+        Box::pin(async move { self.end().await })
     }
 }
 
@@ -88,6 +110,15 @@ struct Session {
     out: Vec<u8>,
     /// Sequence of the last frame.
     sequence: u64,
+    /// Batches that are priced.
+    priced_frames: Vec<PricedFrame>,
+}
+
+/// A batch whose requests are priced, in order.
+#[derive(Clone, Copy, Debug)]
+struct PricedFrame {
+    sequence: u64,
+    requests: usize,
 }
 
 impl Session {
@@ -101,6 +132,7 @@ impl Session {
             unread: 0..0,
             out: Vec::new(),
             sequence: 0,
+            priced_frames: Vec::new(),
         }
     }
 
@@ -199,8 +231,12 @@ impl Session {
         let shard = Rc::clone(&self.shard);
         let state = &mut *shard.state.borrow_mut();
         let input = std::mem::take(&mut self.input);
-        let taken = self.take_each(state, &input, received);
+        let now = Instant::now();
+        let taken = self.take_each(state, &input, FrameTimes { received, now });
         self.input = input;
+        if let Some(port) = self.port.clone() {
+            self.reserve(state, &port, now);
+        }
         shard.write_wins(state);
         taken
     }
@@ -209,10 +245,9 @@ impl Session {
         &mut self,
         state: &mut ShardState,
         input: &[u8],
-        received: Instant,
+        times: FrameTimes,
     ) -> Result<u32, SessionEnd> {
         let bytes_max = self.shard.context.config.limits.bytes_max;
-        let now = Instant::now();
         let mut batches = 0;
         loop {
             let frame = RawFrame::read(&input[self.unread.clone()], bytes_max);
@@ -230,7 +265,7 @@ impl Session {
             }
             self.sequence = sequence;
             batches += u32::from(frame.kind == FrameKind::Batch);
-            self.take_frame(state, &frame, FrameTimes { received, now })
+            self.take_frame(state, &frame, times)
                 .map_err(|problem| self.malformed(sequence, problem))??;
         }
     }
@@ -268,7 +303,7 @@ impl Session {
                 if decisions_bytes_max(batch.len()) > u64::from(port.frame_bytes_max) {
                     return Err(FrameError::Count(frame.head.count.get()));
                 }
-                self.decide(state, &port, batch, times);
+                self.price(state, &port, batch, times);
             }
             FrameKind::Settle => {
                 let settle = SettleFrame::decode(frame, limits.settlements_max)?;
@@ -276,6 +311,7 @@ impl Session {
             }
             _ => {
                 frame.heartbeat()?;
+                self.reserve(state, &port, times.now);
                 let credit = self.shard.credit(state);
                 self.shard.note_credit(&port, credit);
                 write_heartbeat(&mut self.out, self.sequence, unix_ms() * 1_000_000, credit);
@@ -338,69 +374,99 @@ impl Session {
         welcome
     }
 
-    /// Decides on a batch.
-    fn decide(
+    /// Prices the requests of a batch; [`Self::reserve`] answers it.
+    fn price(
         &mut self,
         state: &mut ShardState,
         port: &ClientPort,
         batch: BatchFrame<'_>,
         times: FrameTimes,
     ) {
-        let shard = &*self.shard;
+        let shard = Rc::clone(&self.shard);
         let (context, counts) = (&*shard.context, &shard.counts.clients[port.client]);
-        let credit = shard.credit(state);
-        shard.note_credit(port, credit);
+        counts.batches.increment();
         let waited = times.now.saturating_duration_since(times.received);
         let is_late = waited > Duration::from_micros(batch.deadline_us.into());
-        let is_stopped = credit == 0 || context.halted.is_set();
-        let generation = state.table.generation;
-        let mut decisions =
-            DecisionsWriter::new(&mut self.out, self.sequence, generation, batch.len());
-        counts.batches.increment();
-        if is_late || is_stopped {
+        if is_late || !state.is_durable || context.halted.is_set() {
             let code = if is_late { DecisionCode::Late } else { DecisionCode::Unavailable };
-            counts.decisions[code as usize].add(batch.len() as u64);
-            batch.for_each(|_| decisions.refuse(code));
-            return decisions.finish(credit);
+            self.reserve(state, port, times.now);
+            return self.refuse(state, port, batch, code);
         }
-        let now = shard.time(state, times.now);
-        let ShardState { shard: paced, table, .. } = state;
-        for request in batch {
-            let ttl = context.classes.of(request.request.reservation_s.get());
-            let spend = SpendRequest {
-                id: request.request.id.get(),
-                impressions: request.request.multiplier(),
-                ttl,
-                is_test: request.request.flags & 1 == 1,
+        self.priced_frames.push(PricedFrame { sequence: self.sequence, requests: batch.len() });
+        let ShardState { shard: paced, table, priced, .. } = state;
+        paced.warm_paces(batch.candidates().map(|it| CampaignIndex(it.campaign.get())));
+        for BatchRequest { request, candidates } in batch {
+            let spend = AuthorisationRequest {
+                id: request.id.get(),
+                impressions: request.multiplier(),
+                ttl: context.classes.of(request.reservation_s.get()),
+                is_test: request.flags & 1 == 1,
             };
-            let mut has_valid = false;
-            let candidates = request.candidates.map(|entry| {
-                let slot = table.spendable(port.client, entry.campaign.get());
+            let candidates = candidates.map(|entry| {
                 let (Some(offer), Some(minimum)) = (entry.offer(), entry.minimum()) else {
-                    return Err(SpendRefusal::Unknown);
+                    return Err(None);
                 };
-                has_valid = true;
-                Ok(Candidate { slot: slot.ok_or(SpendRefusal::Unknown)?, offer, minimum })
+                let slot = table.spendable(port.client, entry.campaign.get());
+                let slot = slot.ok_or(Some(SpendRefusal::Unknown))?;
+                Ok(SpendCandidate { slot, offer, minimum })
             });
-            let code = match paced.authorise(&spend, candidates, context.keys.draws(), now) {
-                Ok(authorisation) => {
-                    let token = context.keys.seals().seal_bytes(&authorisation.token);
-                    let candidate = u8::try_from(authorisation.candidate)
-                        .expect("a request has at most 255 candidates");
-                    let lifetime_s = context.classes.seconds(ttl);
-                    decisions.authorise(candidate, authorisation.amount, lifetime_s, &token);
-                    DecisionCode::Authorised
-                }
-                Err(refusal) => {
-                    let code =
-                        if has_valid { code_of_refusal(refusal) } else { DecisionCode::Invalid };
-                    decisions.refuse(code);
-                    code
-                }
-            };
-            counts.decisions[code as usize].increment();
+            paced.price(priced, &spend, candidates, context.keys.draws());
         }
+    }
+
+    /// Refuses a whole batch.
+    fn refuse(
+        &mut self,
+        state: &mut ShardState,
+        port: &ClientPort,
+        batch: BatchFrame<'_>,
+        code: DecisionCode,
+    ) {
+        let credit = self.shard.credit(state);
+        self.shard.note_credit(port, credit);
+        let (sequence, generation) = (self.sequence, state.table.generation);
+        let mut decisions = DecisionsWriter::new(&mut self.out, sequence, generation, batch.len());
+        self.shard.counts.clients[port.client].decisions[code as usize].add(batch.len() as u64);
+        batch.for_each(|_| decisions.refuse(code));
         decisions.finish(credit);
+    }
+
+    /// Answers the batches that are priced.
+    fn reserve(&mut self, state: &mut ShardState, port: &ClientPort, now: Instant) {
+        if self.priced_frames.is_empty() {
+            return;
+        }
+        let (context, counts) = (&*self.shard.context, &self.shard.counts.clients[port.client]);
+        let credit = self.shard.credit(state);
+        self.shard.note_credit(port, credit);
+        let (now, generation) = (self.shard.time(state, now), state.table.generation);
+        let ShardState { shard: paced, priced, .. } = state;
+        paced.warm(priced);
+        let mut position = 0;
+        for PricedFrame { sequence, requests } in self.priced_frames.drain(..) {
+            let mut decisions = DecisionsWriter::new(&mut self.out, sequence, generation, requests);
+            for _ in 0..requests {
+                let code = match paced.reserve(priced, position, now) {
+                    Ok(Authorisation { candidate, amount, token }) => {
+                        let candidate =
+                            u8::try_from(candidate).expect("a request has at most 255 candidates");
+                        let lifetime_s = context.classes.seconds(token.ttl());
+                        let token = context.keys.seals().seal_bytes(&token);
+                        decisions.authorise(candidate, amount, lifetime_s, &token);
+                        DecisionCode::Authorised
+                    }
+                    Err(refusal) => {
+                        let code = refusal.map_or(DecisionCode::Invalid, code_of_refusal);
+                        decisions.refuse(code);
+                        code
+                    }
+                };
+                counts.decisions[code as usize].increment();
+                position += 1;
+            }
+            decisions.finish(credit);
+        }
+        priced.clear();
     }
 
     /// Takes settlements; their results follow once all are known.

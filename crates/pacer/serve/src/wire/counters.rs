@@ -8,7 +8,7 @@ use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, MetricsPage, Per
 
 /// Counters of one shard.
 #[derive(Debug)]
-pub(crate) struct ShardCounts {
+pub(crate) struct PacerCounts {
     /// By client, in the order of the configuration.
     pub clients: Vec<ClientCounts>,
     /// From the receipt of a batch to the end of the write with its decisions.
@@ -37,7 +37,7 @@ pub(crate) struct ClientCounts {
     pub billed_nanos: Counter,
 }
 
-impl ShardCounts {
+impl PacerCounts {
     pub fn new(clients: usize) -> Self {
         Self {
             clients: (0..clients).map(|_| ClientCounts::default()).collect(),
@@ -52,7 +52,7 @@ impl ShardCounts {
 /// Adds the metrics of all shards.
 pub(crate) fn expose(
     clients: &[Arc<str>],
-    shards: &PerShard<ShardCounts>,
+    shards: &PerShard<PacerCounts>,
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
     let of = |at: usize| shards.iter().map(move |shard| &shard.clients[at]);

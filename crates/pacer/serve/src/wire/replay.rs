@@ -1,19 +1,54 @@
 //! Wins that the record holds from before a start, and which of its records must be kept.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use eventlog::disk::DiskFolder;
-use eventlog::{LogEntry, LogReader, begins_since};
+use eventlog::lane::{DurableRing, LaneHandle, LaneListener};
+use eventlog::{LogEntry, LogReadError, LogReader, begins_since};
 use events::{RecordKind, SettlementsReader};
 use pacer_core::shard::EarlierWins;
 use runtime::process::unix_ms;
+use runtime::service::Port;
 use tracing::{error, info};
 use units::{Currency, Nanos};
 
-use super::service::{PacerStartError, SettlementLog};
 use crate::keys::Keyring;
 use crate::ledger::feed::{SettledReservation, SettlementFeed};
+
+/// Port of the log that has the wins.
+pub const SETTLEMENT_LOG: Port<SettlementLog> = Port::new("settlement-log");
+/// The durable lane of the record, for wins.
+pub struct SettlementLog {
+    /// The lane's directory.
+    pub directory: PathBuf,
+    /// Its state, and how far it is durable.
+    pub lane: LaneHandle,
+    /// Makes a ring into it.
+    pub ring: Box<dyn FnMut(LaneListener) -> DurableRing + Send>,
+    /// Protects records from this sequence on from retention.
+    pub keep_from: Box<dyn Fn(u64) + Send>,
+}
+
+/// Why the wins of before cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SettlementReplayError {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Read(#[from] LogReadError),
+    /// New records would be taken for booked ones.
+    #[error(
+        "the log ends at record {end}, and budgets have booked settlements up to record {applied}: it is \
+         not the log that they were booked from; bring that back, or move the budgets away with it"
+    )]
+    OtherLog {
+        /// Sequence of the last record.
+        end: u64,
+        /// Up to where wins are booked.
+        applied: u64,
+    },
+}
 
 /// Passes the wins that the ledger has not booked to `feed`, and all whose tokens are not too old to
 /// the shard of `earlier` that answers for them. Returns the first sequence that was needed.
@@ -25,11 +60,11 @@ pub(crate) fn replay(
     feed: &SettlementFeed,
     keys: &Keyring,
     earlier: &mut [EarlierWins],
-) -> Result<u64, PacerStartError> {
+) -> Result<u64, SettlementReplayError> {
     let (applied, end) = (feed.applied_seq(), log.lane.sequence());
     // Counts lost records at the end: their numbers are not reused.
     if end < applied {
-        return Err(PacerStartError::OtherLog { end, applied });
+        return Err(SettlementReplayError::OtherLog { end, applied });
     }
     let folder = DiskFolder::read_only(&log.directory);
     let kind = RecordKind::Settlements.code();

@@ -3,21 +3,18 @@
 
 use std::any::type_name;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use eventlog::LogReadError;
-use eventlog::lane::{DurableRing, LaneEvent, LaneHandle, LaneListener};
-use pacer_core::messages::Epoch;
+use eventlog::lane::{DurableRing, LaneEvent};
 use pacer_core::shard::{EarlierWins, PacedShard, ShardLedger, ShardOptionsError};
 use runtime::builder::Job;
 use runtime::config::Section;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::process::unix_ms;
 use runtime::service::{
-    BoxError, LocalFuture, Port, RunningService, Service, ServiceError, ServiceShard, Startup,
+    BoxError, LocalFuture, RunningService, Service, ServiceError, ServiceShard, Startup,
 };
 use runtime::shards::ShardContext;
 use tokio::sync::{mpsc, watch};
@@ -26,59 +23,22 @@ use tracing::info;
 use super::campaigns::{CampaignTable, TableBuilder};
 use super::classes::ReservationClasses;
 use super::config::PacerConfig;
-use super::counters::{self, ShardCounts};
-use super::replay::{KeptRecords, replay};
-use super::settlements::Settlements;
-use super::shard::{PacerShard, ShardMessage, ShardSeat};
-use crate::keys::Keyring;
-use crate::ledger::handle::LedgerHandle;
-use crate::ledger::rings::{HaltFlag, ShardRings};
+use super::counters::{self, PacerCounts};
+use super::replay::{KeptRecords, SETTLEMENT_LOG, SettlementLog, SettlementReplayError, replay};
+use super::settlements::ShardSettlements;
+use super::shard::{PacerContext, PacerShard, ShardSeat};
+use crate::ledger::rings::ShardRings;
 use crate::registry::CampaignRules;
 use crate::service::{BIDDER_LEDGER, LedgerPort};
 
-/// Port of the log that has the wins.
-pub const SETTLEMENT_LOG: Port<SettlementLog> = Port::new("settlement-log");
 /// How often the record is told what it must keep.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
-
-/// The durable lane of the record, for wins.
-pub struct SettlementLog {
-    /// The lane's directory.
-    pub directory: PathBuf,
-    /// Its state, and how far it is durable.
-    pub lane: LaneHandle,
-    /// Makes a ring into it.
-    pub ring: Box<dyn FnMut(LaneListener) -> DurableRing + Send>,
-    /// Protects records from this sequence on from retention.
-    pub keep_from: Box<dyn Fn(u64) + Send>,
-}
-
-/// What all shards of the pacer share.
-pub(crate) struct PacerContext {
-    pub config: PacerConfig,
-    /// In the order of the configuration.
-    pub client_ids: Vec<Arc<str>>,
-    pub keys: Keyring,
-    /// Origin of ticks.
-    pub origin: Instant,
-    pub handle: LedgerHandle,
-    pub halted: HaltFlag,
-    pub node: u32,
-    pub epoch: Epoch,
-    /// The number, in tokens, of the pacer's first shard.
-    pub first_shard: u16,
-    pub classes: ReservationClasses,
-    pub late_window: Duration,
-    pub lane: LaneHandle,
-    /// By shard.
-    pub peers: Vec<mpsc::UnboundedSender<ShardMessage>>,
-}
 
 /// A running pacer. `R` is the exchange's part of campaigns.
 pub struct PacerService<R> {
     address: SocketAddr,
     context: Arc<PacerContext>,
-    counts: PerShard<ShardCounts>,
+    counts: PerShard<PacerCounts>,
     tables: watch::Receiver<Arc<CampaignTable>>,
     seats: Vec<Mutex<Option<ShardSeat>>>,
     jobs: Mutex<Vec<Job>>,
@@ -91,21 +51,9 @@ pub enum PacerStartError {
     /// An option is out of its range.
     #[error("budgets: {0}")]
     Options(#[from] ShardOptionsError),
-    /// Wins of before cannot be read.
+    /// The log is not usable.
     #[error("record.directory: {0}")]
-    Log(#[from] LogReadError),
-    /// New records would be taken for booked ones.
-    #[error(
-        "record.directory: the log ends at record {end}, and budgets have booked settlements up to record \
-         {applied}: it is not the log that they were booked from; bring that back, or move the budgets \
-         away with it"
-    )]
-    OtherLog {
-        /// Sequence of the last record.
-        end: u64,
-        /// Up to where wins are booked.
-        applied: u64,
-    },
+    Log(#[from] SettlementReplayError),
 }
 
 impl<R: CampaignRules> Service for PacerService<R> {
@@ -181,7 +129,7 @@ impl<R: CampaignRules> PacerService<R> {
         for ((((rings, options), feed), earlier), messages) in parts {
             let (ring, log_events) = ring(&mut log);
             let shard = PacedShard::new(ShardLedger::new(&options)?);
-            let settlements = Settlements::new(ring, feed, earlier);
+            let settlements = ShardSettlements::new(ring, feed, earlier);
             let ShardRings { from_ledger, to_ledger, .. } = rings;
             seats.push(Mutex::new(Some(ShardSeat {
                 shard,
@@ -205,7 +153,7 @@ impl<R: CampaignRules> PacerService<R> {
         Ok(Self {
             address: startup.listening[0],
             context: Arc::new(context),
-            counts: PerShard::with(seats.len(), || ShardCounts::new(clients)),
+            counts: PerShard::with(seats.len(), || PacerCounts::new(clients)),
             tables,
             seats,
             jobs: Mutex::new(vec![keeping, following]),

@@ -56,7 +56,7 @@ struct ClaimedWin {
 
 /// The wins of one shard.
 #[derive(Debug)]
-pub(crate) struct Settlements {
+pub(crate) struct ShardSettlements {
     ring: DurableRing,
     feed: SettlementFeed,
     earlier: EarlierWins,
@@ -71,7 +71,7 @@ pub(crate) struct Settlements {
     pub results: Vec<SettlementResult>,
 }
 
-impl Settlements {
+impl ShardSettlements {
     pub fn new(ring: DurableRing, feed: SettlementFeed, earlier: EarlierWins) -> Self {
         Self {
             ring,

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 
 use eventlog::lane::{LaneEvent, LaneHandle};
 use pacer_core::calendar::QUARTER_MS;
-use pacer_core::messages::{FromShard, ToShard};
+use pacer_core::messages::{Epoch, FromShard, ToShard};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::token::ReservationToken;
-use pacer_core::shard::{PacedShard, ShardTime, TokenRejection};
+use pacer_core::shard::{PacedShard, PricedBatch, ShardTime, TokenRejection};
 use pacer_wire::{CatalogueRow, CatalogueWriter, DecisionCode, SettlementCode};
 use runtime::metrics::Padded;
 use runtime::process::unix_ms;
-use runtime::service::{ClientConnection, ConnectionOptions, LocalFuture, ServiceShard};
 use runtime::shutdown::Shutdown;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
@@ -24,26 +23,50 @@ use units::{Nanos, Tick};
 
 use super::campaigns::{CampaignTable, NamedCampaign};
 use super::changes::ChangeLog;
+use super::classes::ReservationClasses;
 use super::client_port::ClientPort;
-use super::connection;
-use super::counters::ShardCounts;
-use super::service::PacerContext;
+use super::config::PacerConfig;
+use super::counters::PacerCounts;
 use super::settlements::{
-    ReplyAddress, ReportedWin, SettlementResult, Settlements, result_of_loss,
+    ReplyAddress, ReportedWin, SettlementResult, ShardSettlements, result_of_loss,
 };
+use crate::keys::Keyring;
+use crate::ledger::handle::LedgerHandle;
+use crate::ledger::rings::HaltFlag;
 
 /// Interval of the exchange with the ledger; a fraction of a slice's time.
 const TURN: Duration = Duration::from_millis(10);
 /// Turns between two reports: a ledger of many campaigns has little else to do.
-const REPORT_TURNS: u64 = 10;
+const REPORT_TURNS: u64 = 50;
 /// Turns between two looks for changed campaigns.
 const CATALOGUE_TURNS: u64 = 50;
 /// How long an ending shard waits for the disk, and for room in the ledger's ring.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
 
+/// What all shards of the pacer share.
+pub(crate) struct PacerContext {
+    pub config: PacerConfig,
+    /// In the order of the configuration.
+    pub client_ids: Vec<Arc<str>>,
+    pub keys: Keyring,
+    /// Origin of ticks.
+    pub origin: Instant,
+    pub handle: LedgerHandle,
+    pub halted: HaltFlag,
+    pub node: u32,
+    pub epoch: Epoch,
+    /// The number, in tokens, of the pacer's first shard.
+    pub first_shard: u16,
+    pub classes: ReservationClasses,
+    pub late_window: Duration,
+    pub lane: LaneHandle,
+    /// By shard.
+    pub peers: Vec<mpsc::UnboundedSender<PeerMessage>>,
+}
+
 /// A message between shards.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum ShardMessage {
+pub(crate) enum PeerMessage {
     /// A win of a reservation that the receiver keeps.
     Won(ReportedWin),
     /// A lost reservation of the receiver's.
@@ -57,9 +80,9 @@ pub(crate) struct ShardSeat {
     pub shard: PacedShard,
     pub from_ledger: rtrb::Consumer<ToShard>,
     pub to_ledger: rtrb::Producer<FromShard>,
-    pub settlements: Settlements,
+    pub settlements: ShardSettlements,
     pub log_events: mpsc::UnboundedReceiver<LaneEvent>,
-    pub messages: mpsc::UnboundedReceiver<ShardMessage>,
+    pub messages: mpsc::UnboundedReceiver<PeerMessage>,
 }
 
 /// The pacer on one shard.
@@ -67,7 +90,7 @@ pub(crate) struct PacerShard {
     pub index: u16,
     pub context: Arc<PacerContext>,
     pub state: RefCell<ShardState>,
-    pub counts: Arc<Padded<ShardCounts>>,
+    pub counts: Arc<Padded<PacerCounts>>,
     connections: RefCell<HashMap<u64, Rc<ClientPort>>>,
     connection_last: Cell<u64>,
     /// Whether the process ends.
@@ -78,10 +101,12 @@ pub(crate) struct PacerShard {
 /// What the frames of all connections of a shard work on.
 pub(crate) struct ShardState {
     pub shard: PacedShard,
+    /// Kept for its room; empty between frames.
+    pub priced: PricedBatch,
     from_ledger: rtrb::Consumer<ToShard>,
     to_ledger: rtrb::Producer<FromShard>,
     pub table: Arc<CampaignTable>,
-    pub settlements: Settlements,
+    pub settlements: ShardSettlements,
     /// Why campaigns may not spend, by handle, as the ledger said last.
     gates: Vec<Option<SpendRefusal>>,
     changes: ChangeLog,
@@ -97,7 +122,7 @@ impl PacerShard {
     pub fn new(
         index: u16,
         context: Arc<PacerContext>,
-        counts: Arc<Padded<ShardCounts>>,
+        counts: Arc<Padded<PacerCounts>>,
         table: Arc<CampaignTable>,
         seat: ShardSeat,
     ) -> (Rc<Self>, ShardTasks) {
@@ -105,6 +130,7 @@ impl PacerShard {
         let lane = context.lane.clone();
         let state = ShardState {
             shard,
+            priced: PricedBatch::default(),
             from_ledger,
             to_ledger,
             table,
@@ -169,7 +195,7 @@ impl PacerShard {
     pub fn lose(&self, state: &mut ShardState, token: &ReservationToken, reply: ReplyAddress) {
         match self.keeper(token) {
             Some(keeper) if keeper != self.index => {
-                self.send(keeper, ShardMessage::Lost(*token, reply));
+                self.send(keeper, PeerMessage::Lost(*token, reply));
             }
             _ => {
                 let now = self.time(state, Instant::now()).tick;
@@ -183,7 +209,7 @@ impl PacerShard {
     /// As [`Self::lose`], for a win. [`Self::write_wins`] must follow.
     pub fn win(&self, state: &mut ShardState, win: ReportedWin) {
         match self.keeper(&win.token) {
-            Some(keeper) if keeper != self.index => self.send(keeper, ShardMessage::Won(win)),
+            Some(keeper) if keeper != self.index => self.send(keeper, PeerMessage::Won(win)),
             Some(_) => state.settlements.report(win),
             None => {
                 let code = super::settlements::rejected_win(TokenRejection::OtherShard);
@@ -206,7 +232,7 @@ impl PacerShard {
         Some(origin.shard % shards)
     }
 
-    fn send(&self, to: u16, message: ShardMessage) {
+    fn send(&self, to: u16, message: PeerMessage) {
         // A shard that has ended gives no results; clients repeat their settlements.
         let _ended = self.context.peers[usize::from(to)].send(message);
     }
@@ -228,7 +254,7 @@ impl PacerShard {
             if result.reply.shard == self.index {
                 self.complete(result);
             } else {
-                self.send(result.reply.shard, ShardMessage::Result(result));
+                self.send(result.reply.shard, PeerMessage::Result(result));
             }
         }
     }
@@ -359,11 +385,11 @@ impl PacerShard {
         self.set_durable(state);
     }
 
-    fn message(&self, state: &mut ShardState, message: ShardMessage) {
+    fn message(&self, state: &mut ShardState, message: PeerMessage) {
         match message {
-            ShardMessage::Won(win) => state.settlements.report(win),
-            ShardMessage::Lost(token, reply) => self.lose(state, &token, reply),
-            ShardMessage::Result(result) => self.complete(result),
+            PeerMessage::Won(win) => state.settlements.report(win),
+            PeerMessage::Lost(token, reply) => self.lose(state, &token, reply),
+            PeerMessage::Result(result) => self.complete(result),
         }
     }
 
@@ -414,7 +440,7 @@ impl PacerShard {
 
     /// Waits for the disk, then returns all unreserved money and reports the rest. What finds no
     /// room in time stays frozen for its time to live, as after a crash.
-    async fn end(&self) {
+    pub async fn end(&self) {
         let until = Instant::now() + CLOSE_PATIENCE;
         while !self.is_ended() {
             if until <= Instant::now() {
@@ -448,7 +474,7 @@ impl PacerShard {
 /// What the shard's own task receives.
 pub(crate) struct ShardTasks {
     log_events: mpsc::UnboundedReceiver<LaneEvent>,
-    messages: mpsc::UnboundedReceiver<ShardMessage>,
+    messages: mpsc::UnboundedReceiver<PeerMessage>,
 }
 
 impl ShardState {
@@ -489,24 +515,5 @@ pub(crate) const fn code_of_refusal(refusal: SpendRefusal) -> DecisionCode {
         SpendRefusal::Throttled => DecisionCode::Throttled,
         SpendRefusal::BelowMinimum => DecisionCode::BelowMinimum,
         SpendRefusal::LedgerUnavailable => DecisionCode::Unavailable,
-    }
-}
-
-impl ServiceShard for PacerShard {
-    fn connection_options(&self, _listener: usize) -> ConnectionOptions {
-        let config = &self.context.config;
-        ConnectionOptions {
-            tls: config.tls.clone(),
-            timeouts: config.timeouts,
-            write_timeout: config.write_timeout,
-        }
-    }
-
-    fn serve(self: Rc<Self>, client: ClientConnection) -> LocalFuture<'static, ()> {
-        Box::pin(connection::serve(self, client))
-    }
-
-    fn close(self: Rc<Self>) -> LocalFuture<'static, ()> {
-        Box::pin(async move { self.end().await })
     }
 }

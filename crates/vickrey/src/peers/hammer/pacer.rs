@@ -12,9 +12,9 @@ use runtime::process::raise_descriptor_limit;
 use testbed::pacer::{self, PacerLoadError, PacerLoadOptions, PacerLoadReport};
 use units::Ppm;
 
-use super::{BUSY_PPM, millis, parse_duration, progress_bar, stop_on_signal};
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
+use crate::peers::long_run::{BUSY_PPM, millis, parse_duration, progress_bar, stop_on_signal};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use pacer_client::{
-    AuthorisedAmount, AuthorisedBid, Candidate, ClientOptions, DecisionCode, Offer, PacerClient,
-    SpendRequest,
+    AuthorisedAmount, AuthorisedBid, Candidate, DecisionCode, Offer, PacerClient,
+    PacerClientOptions, SpendRequest,
 };
 use pacer_wire::{FrameKind, Hello, ProtocolError, RawFrame, write_hello};
 use units::Cpm;
@@ -55,8 +55,7 @@ fn campaigns(strategy: &str) -> String {
             format!(
                 "[[campaign]]\nid = \"{id}-{name}\"\naccount = \"{id}\"\nbudget = \"{BUDGET}\"\n\
                  start = \"2020-01-01T00:00:00Z\"\nend = \"2100-01-01T00:00:00Z\"\n\
-                 bid.value = \"2.00\"\n{strategy}\n[[campaign.creative]]\nid = \"a\"\n\
-                 format = \"banner\"\nsize = \"300x250\"\nmarkup = \"<a></a>\"\ndomains = [\"a.com\"]\n"
+                 {strategy}\n"
             )
         };
         let account =
@@ -69,12 +68,20 @@ fn campaigns(strategy: &str) -> String {
 impl Pacer {
     /// With campaigns that bid their value.
     pub fn start() -> Self {
-        Self::with_strategy("strategy.name = \"asap\"")
+        Self::with_campaigns(&campaigns("strategy.name = \"asap\""))
     }
 
-    pub fn with_strategy(strategy: &str) -> Self {
-        let file = campaigns(strategy);
-        let server = Server::start_without_exchange_beside(TABLES, ("campaigns.toml", &file));
+    pub fn with_campaigns(file: &str) -> Self {
+        Self::with(TABLES, file)
+    }
+
+    /// With `[pacer.tls]`.
+    pub fn with_tls(table: &str) -> Self {
+        Self::with(&format!("{TABLES}{table}"), &campaigns("strategy.name = \"asap\""))
+    }
+
+    fn with(tables: &str, file: &str) -> Self {
+        let server = Server::start_without_exchange_beside(tables, ("campaigns.toml", file));
         Self { server }
     }
 
@@ -95,8 +102,8 @@ impl Pacer {
         PacerClient::start(self.options("dsp-1", "of dsp 1"))
     }
 
-    pub fn options(&self, id: &str, secret: &str) -> ClientOptions {
-        ClientOptions::new(self.address(), id, secret)
+    pub fn options(&self, id: &str, secret: &str) -> PacerClientOptions {
+        PacerClientOptions::new(self.address(), id, secret)
     }
 
     /// A campaign's spend in nanos, as the ledger has it.
@@ -152,7 +159,7 @@ pub fn cpm(micros: u64) -> Cpm {
 pub fn request(client: &PacerClient, id: u64, micros: u64) -> SpendRequest {
     let campaign = client.campaign("acme", "acme-spring").expect("there is a catalogue").handle;
     let offer = Offer::Price(cpm(micros));
-    SpendRequest::new(id, vec![Candidate { campaign, offer, minimum: Cpm::ZERO }])
+    SpendRequest::new(id, &[Candidate { campaign, offer, minimum: Cpm::ZERO }])
 }
 
 /// A long time for a decision.

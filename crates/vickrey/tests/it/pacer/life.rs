@@ -17,11 +17,11 @@ fn result(runtime: &Runtime, settled: Option<oneshot::Receiver<SettlementCode>>)
 #[test]
 fn a_win_is_booked_once_and_a_loss_is_released() {
     let pacer = Pacer::start();
-    let (runtime, guard) = (runtime(), ());
+    let runtime = runtime();
     let _entered = runtime.enter();
     let client = pacer.client();
     let won = first_bid(&runtime, &client);
-    assert_eq!((won.candidate, amount(&won), won.lifetime_s), (0, 1_000_000, 15), "{guard:?}");
+    assert_eq!((won.candidate, amount(&won), won.lifetime_s), (0, 1_000_000, 15));
     let cost = Nanos::new(700_001);
     assert_eq!(result(&runtime, client.won(won.token, cost)), SettlementCode::Booked);
     let other = Nanos::new(5);
@@ -86,7 +86,7 @@ fn of_several_candidates_the_highest_price_is_authorised() {
     let decide = |candidates: Vec<Candidate>| {
         let mut decided = None;
         until("money is granted to both", || {
-            let request = SpendRequest::new(9, candidates.clone());
+            let request = SpendRequest::new(9, &candidates);
             decided = runtime.block_on(client.decide(request, WITHIN));
             decided != Some(Err(DecisionCode::Unavailable))
         });
@@ -140,7 +140,7 @@ fn pauses_and_new_campaigns_reach_the_catalogue() {
     first_bid(&runtime, &client);
     let file = pacer.server.config_file().with_file_name("campaigns.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    let paused = text.replacen("bid.value", "paused = true\nbid.value", 1);
+    let paused = text.replacen("strategy.name", "paused = true\nstrategy.name", 1);
     std::fs::write(&file, paused).unwrap();
     let reloaded = pacer.server.ask("POST", "/v1/reload", "content-length: 0\r\n").json();
     assert_eq!(reloaded["campaigns"]["changed"], 1, "{reloaded}");

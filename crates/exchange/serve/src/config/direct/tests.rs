@@ -7,7 +7,7 @@ use exchange_core::AdSize;
 
 const CREATIVE: &str = "[[creative]]\nid = \"c\"\nformat = \"banner\"\nmarkup = \"<p>\"\n";
 
-fn read(s: &mut Section<'_>) -> DirectRules {
+fn read(s: &mut Section<'_>) -> Option<DirectRules> {
     DirectRules::read(s, Currency::USD)
 }
 
@@ -73,7 +73,7 @@ format = "video"
 markup = "<VAST></VAST>"
 duration_s = 15
 "##;
-    let rules = parse("campaign.toml", text, read).unwrap();
+    let rules = parse("campaign.toml", text, read).unwrap().unwrap();
     assert!(rules.is_fixed_price());
     let boxed = |text: &str| vec![Box::from(text)];
     let listed = |allowed: &str, blocked: &str| MatchList {
@@ -124,7 +124,7 @@ fn what_is_described_is_read() {
     }
     let least = format!("[bid]\nvalue = \"1\"\n{CREATIVE}");
     check(&least, &[]);
-    let rules = parse("campaign.toml", &least, read).unwrap();
+    let rules = parse("campaign.toml", &least, read).unwrap().unwrap();
     assert_eq!(*rules.0.targeting, CampaignTargeting::default());
     assert!(!rules.is_fixed_price());
 }
@@ -134,7 +134,9 @@ fn bids() {
     let with = |keys: &str| format!("[bid]\n{keys}\n{CREATIVE}");
     let absent = "needs an amount as text, for example \"2.50\", or `price` does";
     check(&with(""), &[&format!("line 1: bid.value = absent: {absent}")]);
-    check(CREATIVE, &[&format!("bid.value = absent: {absent}")]);
+    check(CREATIVE, &["bid = absent: is needed beside `targeting` and creatives"]);
+    let nothing = parse("campaign.toml", "", read).unwrap();
+    assert!(nothing.is_none(), "only the pacer's bidders spend it");
     for (keys, want) in [
         ("value = \"0\"", "value = \"0\": is nothing, must be above 0"),
         (

@@ -12,8 +12,21 @@ fn cpm(micros: u64) -> Cpm {
     Cpm::new(micros).unwrap()
 }
 
-fn request() -> SpendRequest {
-    SpendRequest { id: 1, impressions: Multiplier::ONE, ttl: SHORT, is_test: false }
+fn request() -> AuthorisationRequest {
+    AuthorisationRequest { id: 1, impressions: Multiplier::ONE, ttl: SHORT, is_test: false }
+}
+
+/// A request by itself.
+fn authorise(
+    shard: &mut PacedShard,
+    request: &AuthorisationRequest,
+    candidates: &[Result<SpendCandidate, Option<SpendRefusal>>],
+    at: ShardTime,
+) -> Result<Authorisation, Option<SpendRefusal>> {
+    let mut batch = PricedBatch::default();
+    shard.price(&mut batch, request, candidates.iter().copied(), &DRAW);
+    shard.warm(&batch);
+    shard.reserve(&mut batch, 0, at)
 }
 
 /// Campaigns 0 and 1 have 100 each; 1 bids half of its value; 2 skips everything; 3 is exhausted
@@ -33,25 +46,27 @@ fn shard() -> PacedShard {
     shard
 }
 
-fn offer(slot: u32, offer: Offer, minimum: u64) -> Result<Candidate, SpendRefusal> {
-    Ok(Candidate { slot: CampaignIndex(slot), offer, minimum: cpm(minimum) })
+fn offer(slot: u32, offer: Offer, minimum: u64) -> Result<SpendCandidate, Option<SpendRefusal>> {
+    Ok(SpendCandidate { slot: CampaignIndex(slot), offer, minimum: cpm(minimum) })
 }
 
-fn value(slot: u32, value: u64, minimum: u64) -> Result<Candidate, SpendRefusal> {
+fn value(slot: u32, value: u64, minimum: u64) -> Result<SpendCandidate, Option<SpendRefusal>> {
     offer(slot, Offer::Value(cpm(value)), minimum)
 }
 
-fn price(slot: u32, price: u64, minimum: u64) -> Result<Candidate, SpendRefusal> {
+fn price(slot: u32, price: u64, minimum: u64) -> Result<SpendCandidate, Option<SpendRefusal>> {
     offer(slot, Offer::Price(cpm(price)), minimum)
 }
 
 #[test]
 fn one_candidate_is_authorised_and_the_others_keep_their_money() {
     use SpendRefusal as R;
-    let check = |candidates: &[Result<Candidate, R>], want: Result<(usize, u64, u64), R>| {
+    let check = |candidates: &[Result<SpendCandidate, Option<R>>],
+                 want: Result<(usize, u64, u64), R>| {
         let mut shard = shard();
-        let got = shard.authorise(&request(), candidates.iter().copied(), &DRAW, moment(0, 8));
+        let got = authorise(&mut shard, &request(), candidates, moment(0, 8));
         let got = got.map(|it| (it.candidate, it.amount, it.token.amount().get()));
+        let want = want.map_err(Some);
         assert_eq!(got, want, "{candidates:?}");
         let reserved = |slot| shard.ledger.holdings(CampaignIndex(slot)).next().unwrap().reserved;
         let reserved: u64 = (0..4).map(|slot| reserved(slot).get()).sum();
@@ -80,30 +95,30 @@ fn one_candidate_is_authorised_and_the_others_keep_their_money() {
     check(&[value(1, 60, 0), value(0, 30, 0)], Ok((0, 30, 30)));
     check(&[price(3, 90, 0), value(1, 60, 0), value(0, 20, 0)], Ok((1, 30, 30)));
     // The refusal that comes last in precedence.
-    check(&[price(3, 90, 0), value(2, 60, 0), Err(R::Unknown)], Err(R::Throttled));
-    check(&[Err(R::Unknown)], Err(R::Unknown));
+    check(&[price(3, 90, 0), value(2, 60, 0), Err(Some(R::Unknown))], Err(R::Throttled));
+    check(&[Err(Some(R::Unknown)), Err(None)], Err(R::Unknown));
 }
 
 #[test]
 fn a_display_of_several_impressions_costs_their_number() {
     let mut shard = shard();
     let impressions = Multiplier::new(2_500_000).unwrap();
-    let request = SpendRequest { impressions, ..request() };
+    let request = AuthorisationRequest { impressions, ..request() };
     let candidates = [value(0, 30, 0), value(3, 30, 12)];
-    let first = shard.authorise(&request, candidates.into_iter(), &DRAW, moment(0, 8)).unwrap();
+    let first = authorise(&mut shard, &request, &candidates, moment(0, 8)).unwrap();
     assert_eq!((first.candidate, first.amount, first.token.amount().get()), (0, 30, 75));
     // 12 per impression is the most that the last 30 pay for.
-    let second = shard.authorise(&request, candidates.into_iter(), &DRAW, moment(0, 8)).unwrap();
+    let second = authorise(&mut shard, &request, &candidates, moment(0, 8)).unwrap();
     assert_eq!((second.candidate, second.amount, second.token.amount().get()), (1, 12, 30));
 }
 
 #[test]
 fn requests_and_bids_are_counted_but_for_tests() {
     let mut shard = shard();
-    let test = SpendRequest { is_test: true, ..request() };
+    let test = AuthorisationRequest { is_test: true, ..request() };
     for request in [request(), request(), test] {
         let candidates = [value(0, 20, 0), value(1, 60, 0)];
-        shard.authorise(&request, candidates.into_iter(), &DRAW, moment(0, 8)).unwrap();
+        authorise(&mut shard, &request, &candidates, moment(0, 8)).unwrap();
     }
     let mut seen = Vec::new();
     shard.turn(Tick::ZERO, [], 100, |message| {
@@ -114,4 +129,22 @@ fn requests_and_bids_are_counted_but_for_tests() {
     seen.sort_by_key(|(slot, _)| *slot);
     let counts = |requests, bids| RequestCounts { requests, bids };
     assert_eq!(seen, [(0, counts(2, 0)), (1, counts(2, 2))]);
+}
+
+#[test]
+fn the_requests_of_a_batch_are_reserved_one_after_the_other() {
+    let mut shard = shard();
+    let mut batch = PricedBatch::default();
+    let candidates = [value(0, 60, 0), price(1, 50, 0)];
+    for _ in 0..4 {
+        shard.price(&mut batch, &request(), candidates.into_iter(), &DRAW);
+    }
+    shard.price(&mut batch, &request(), [Err(None)].into_iter(), &DRAW);
+    shard.warm(&batch);
+    let reserve = |position| {
+        let reserved = shard.reserve(&mut batch, position, moment(0, 8));
+        reserved.map(|authorised| authorised.candidate)
+    };
+    let unavailable = Err(Some(SpendRefusal::LedgerUnavailable));
+    assert_eq!([0, 1, 2, 3, 4].map(reserve), [Ok(0), Ok(1), Ok(1), unavailable, Err(None)]);
 }

@@ -1,0 +1,3 @@
+module vickrey/bench/peers/go-pacer
+
+go 1.26
