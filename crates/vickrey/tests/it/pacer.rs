@@ -4,5 +4,6 @@
 mod bad_input;
 mod clients;
 mod fixtures;
+mod full;
 mod killed;
 mod life;

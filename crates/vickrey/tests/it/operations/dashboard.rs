@@ -121,6 +121,8 @@ pub fn page() -> String {
     let services = format!(
         "[record]\ndirectory = {:?}\n\
          [budgets]\ndirectory = {:?}\n\
+         [pacer]\nlisten = \"127.0.0.1:0\"\n\
+         [[pacer.client]]\nid = \"dsp-1\"\nsecret = \"s\"\n\
          [exchange.notices]\nurl = \"https://exchange.example/n/\"\n\
          [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n",
         folder.path().join("record"),

@@ -1,5 +1,6 @@
 //! A `vickrey serve` for a test, with one DSP that never bids, and a simple client.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -300,4 +301,35 @@ pub fn answer(stream: &mut TcpStream) -> Answer {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head[9..12].parse().unwrap();
     Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// A file system of a few megabytes, mounted for the life of this value.
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// None if mounting is not permitted: then the test is skipped, which stderr says.
+    pub fn mount(at: &Path) -> Option<Self> {
+        let size = ["-t", "tmpfs", "-o", "size=6m", "tmpfs"];
+        let mounted = Command::new("mount").args(size).arg(at).output().ok()?;
+        if !mounted.status.success() {
+            let why = "SKIPPED: file systems cannot be mounted here, no disk was full\n";
+            std::io::stderr().write_all(why.as_bytes()).unwrap();
+            return None;
+        }
+        Some(Self(at.to_owned()))
+    }
+
+    /// Fills the file system with one file.
+    pub fn fill(&self) -> PathBuf {
+        let path = self.0.join("ballast");
+        let mut ballast = File::create(&path).unwrap();
+        while ballast.write_all(&[0; 4096]).is_ok() {}
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
 }

@@ -2,11 +2,9 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use eventlog::disk::DiskFolder;
@@ -15,7 +13,7 @@ use events::{Gap, RecordKind};
 use exchange_core::record::{AuctionRecord, GenerationRecord, replay};
 use serde_json::json;
 
-use super::fixtures::{Server, dsp, table};
+use super::fixtures::{Server, SmallDisk, dsp, table};
 use crate::program::until;
 
 const WRITTEN: &str = "record_written_total{lane=\"firehose\"}";
@@ -114,41 +112,11 @@ fn what_was_recorded_is_there_after_a_kill() {
     }
 }
 
-/// A file system of a few megabytes, mounted for the life of this value.
-struct Small(PathBuf);
-
-impl Small {
-    /// None if mounting is not permitted.
-    fn mount(at: &Path) -> Option<Self> {
-        let size = ["-t", "tmpfs", "-o", "size=6m", "tmpfs"];
-        let mounted = Command::new("mount").args(size).arg(at).output().ok()?;
-        mounted.status.success().then(|| Self(at.to_owned()))
-    }
-
-    /// Fills the file system with one file.
-    fn fill(&self) -> PathBuf {
-        let path = self.0.join("ballast");
-        let mut ballast = File::create(&path).unwrap();
-        while ballast.write_all(&[0; 4096]).is_ok() {}
-        path
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 /// Auctions go on, each is recorded or counted by a gap, and no restart is needed.
 #[test]
 fn a_disk_that_is_full_heals() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(small) = Small::mount(folder.path()) else {
-        let why = "SKIPPED: file systems cannot be mounted here, no disk was full\n";
-        std::io::stderr().write_all(why.as_bytes()).unwrap();
-        return;
-    };
+    let Some(small) = SmallDisk::mount(folder.path()) else { return };
     let directory = folder.path().join("record");
     let one = table("a", &dsp().to_string(), "");
     let server = Server::start_with("watch = \"0s\"", &tables(&directory, &one));
@@ -219,11 +187,7 @@ fn a_changed_record_needs_a_restart_and_other_bodies_do_not() {
 #[test]
 fn a_campaign_says_that_the_record_takes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(small) = Small::mount(folder.path()) else {
-        let why = "SKIPPED: file systems cannot be mounted here, no disk was full\n";
-        std::io::stderr().write_all(why.as_bytes()).unwrap();
-        return;
-    };
+    let Some(small) = SmallDisk::mount(folder.path()) else { return };
     let beside = tempfile::tempdir().unwrap();
     let (budgets, files) = (beside.path().join("budgets"), beside.path().join("campaigns.d"));
     std::fs::create_dir(&files).unwrap();

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use pacer_client::{
@@ -78,6 +79,13 @@ impl Pacer {
     /// With `[pacer.tls]`.
     pub fn with_tls(table: &str) -> Self {
         Self::with(&format!("{TABLES}{table}"), &campaigns("strategy.name = \"asap\""))
+    }
+
+    /// With the record at another place.
+    pub fn with_record(directory: &Path) -> Self {
+        let own = format!("[record]\ndirectory = {directory:?}");
+        let tables = TABLES.replace("[record]\ndirectory = \"record\"", &own);
+        Self::with(&tables, &campaigns("strategy.name = \"asap\""))
     }
 
     fn with(tables: &str, file: &str) -> Self {
