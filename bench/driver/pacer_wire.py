@@ -230,7 +230,7 @@ def row_of(shape: Shape, measured: Sequence[dict]) -> dict:
 
 
 def open_loops(bench: Bench, most: float, seconds: int, say: Say) -> list[dict]:
-    """Latency of batches at a rate, on a server with both cores for its background threads."""
+    """Latency of batches at a rate. All threads of the server share one core."""
     found = []
     for name, rate in (("1 M/s", OPEN_RATE), ("0.8 of the maximum", int(most * OPEN_SHARE))):
         with pacer(bench) as target:

@@ -2,9 +2,9 @@
 //! nothing of it is authorised.
 
 use pacer_wire::{
-    BatchItem, BidRequestEntry, CandidateEntry, DecisionCode, FrameKind, HEAD_BYTES, Hello, Offer,
-    ProtocolError, RawFrame, SettlementEntry, SettlementOutcome, write_batch, write_heartbeat,
-    write_hello, write_settle,
+    BatchItem, BidRequestEntry, CandidateEntry, DecisionCode, DecisionsFrame, FrameKind,
+    HEAD_BYTES, Hello, Offer, ProtocolError, RawFrame, SettlementEntry, SettlementOutcome,
+    write_batch, write_heartbeat, write_hello, write_settle,
 };
 use units::{Cpm, Nanos};
 
@@ -27,6 +27,34 @@ fn altered(mut frame: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let sum = crc32c::crc32c(&covered);
     frame[20..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
     frame
+}
+
+/// The last decisions that a server said.
+fn codes_of(bytes: &[u8]) -> Vec<Option<DecisionCode>> {
+    let (mut rest, mut codes) = (bytes, Vec::new());
+    while let Some(frame) = RawFrame::read(rest, 1 << 20).unwrap() {
+        rest = &rest[frame.bytes.len()..];
+        if frame.kind == FrameKind::Decisions {
+            let decisions = DecisionsFrame::decode(&frame).unwrap();
+            codes =
+                decisions.map(|(decision, _)| DecisionCode::from_number(decision.code)).collect();
+        }
+    }
+    codes
+}
+
+#[test]
+fn a_batch_without_time_is_late() {
+    let pacer = Pacer::start();
+    let runtime = runtime();
+    let _entered = runtime.enter();
+    let client = pacer.client();
+    first_bid(&runtime, &client);
+    let without_time = altered(batch(2, pacer_handle(&pacer)), |frame| frame[24..28].fill(0));
+    let codes = codes_of(&pacer.raw(&[hello(), without_time].concat()));
+    assert_eq!(codes, [Some(DecisionCode::Late)]);
+    let late = r#"pacer_decisions_total{client="dsp-1",decision="late"}"#;
+    assert_eq!(pacer.server.scraped(late), 1);
 }
 
 #[test]
@@ -147,17 +175,7 @@ fn unknown_campaigns_are_refused_alone() {
     let mut bytes = hello();
     let items = [item(&known[..]), item(&unknown[..]), item(&invalid[..])];
     write_batch(&mut bytes, 2, 10_000_000, items.into_iter());
-    let answer = pacer.raw(&bytes);
-    let mut rest = &answer[..];
-    let mut codes = Vec::new();
-    while let Some(frame) = RawFrame::read(rest, 1 << 20).unwrap() {
-        rest = &rest[frame.bytes.len()..];
-        if frame.kind == FrameKind::Decisions {
-            let decisions = pacer_wire::DecisionsFrame::decode(&frame).unwrap();
-            codes =
-                decisions.map(|(decision, _)| DecisionCode::from_number(decision.code)).collect();
-        }
-    }
+    let codes = codes_of(&pacer.raw(&bytes));
     let want = [DecisionCode::Authorised, DecisionCode::Unknown, DecisionCode::Invalid];
     // The other shard may have no grant yet.
     assert!(codes == want.map(Some) || codes[0] == Some(DecisionCode::Unavailable), "{codes:?}");
