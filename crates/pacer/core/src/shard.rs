@@ -54,7 +54,7 @@ pub use self::options::{BUCKETS_MAX, ShardOptions, ShardOptionsError, TTLS_MAX};
 pub use self::outcome::{
     Denial, GrantRejected, SettledWin, ShardCounts, Shortage, TokenClaim, TokenRejection,
 };
-pub use self::paced::PacedShard;
+pub use self::paced::{PacedShard, TurnLimits};
 
 /// The current time. Neither part goes back: a shard uses the latest value that it received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

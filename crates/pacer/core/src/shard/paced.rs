@@ -1,6 +1,8 @@
 //! A shard's budgets with the pace of each campaign: its whole side of the exchange with the
 //! ledger.
 
+use std::collections::VecDeque;
+
 use units::{Cpm, Tick};
 
 use super::{ShardCounts, ShardLedger};
@@ -19,6 +21,15 @@ pub(super) fn paced(
     decide(pace, value, draw)
 }
 
+/// Most messages for the ledger in one turn.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnLimits {
+    /// Messages of all kinds.
+    pub room: usize,
+    /// Reports of spend, and as many of requests.
+    pub reports_max: usize,
+}
+
 /// The budgets and paces of one shard.
 #[derive(Debug)]
 pub struct PacedShard {
@@ -26,7 +37,7 @@ pub struct PacedShard {
     pub ledger: ShardLedger,
     campaigns: Vec<CampaignRequests>,
     /// Campaigns whose requests changed since their last report.
-    counted: Vec<CampaignIndex>,
+    counted: VecDeque<CampaignIndex>,
     /// For the grants that were taken; Some once the shard takes no more.
     receipts: Option<Vec<Receipt>>,
     /// Whether another shard waits for what this one returned.
@@ -54,7 +65,7 @@ impl PacedShard {
         Self {
             ledger,
             campaigns: Vec::new(),
-            counted: Vec::new(),
+            counted: VecDeque::new(),
             receipts: None,
             must_report: false,
         }
@@ -62,9 +73,6 @@ impl PacedShard {
 
     /// Takes messages of the ledger, lets time pass, and sends at most `room` messages. Returns
     /// whether all were sent. Call it every few milliseconds.
-    ///
-    /// Reports are cumulative: where many campaigns spend at once, sending them in every tenth turn
-    /// saves the ledger most of its work.
     pub fn turn(
         &mut self,
         now: Tick,
@@ -80,22 +88,37 @@ impl PacedShard {
         self.send(room, send)
     }
 
-    /// As [`Self::turn`], but sends only requests for refills, unless a campaign was recalled.
-    pub fn refill_turn(
+    /// As [`Self::turn`], but short however many campaigns spend: sends all requests for refills,
+    /// and of the reports, which are cumulative, those that have waited longest. Sends all reports
+    /// if a campaign was recalled.
+    pub fn short_turn(
         &mut self,
         now: Tick,
         inbox: impl IntoIterator<Item = ToShard>,
-        room: usize,
-        send: impl FnMut(FromShard),
+        limits: TurnLimits,
+        mut send: impl FnMut(FromShard),
     ) {
         if self.receipts.is_none() {
             inbox.into_iter().for_each(|message| self.take(message));
         }
         self.ledger.advance(now);
+        let TurnLimits { room, reports_max } = limits;
         if self.must_report {
             self.must_report = !self.send(room, send);
-        } else {
-            self.ledger.want().take(room).map(FromShard::Refill).for_each(send);
+            return;
+        }
+        let mut sent = 0;
+        for want in self.ledger.want().take(room) {
+            send(FromShard::Refill(want));
+            sent += 1;
+        }
+        for report in self.ledger.report().take(reports_max.min(room - sent)) {
+            send(FromShard::Report(report));
+            sent += 1;
+        }
+        for _ in 0..reports_max.min(room - sent) {
+            let Some(seen) = self.next_seen() else { break };
+            send(seen);
         }
     }
 
@@ -186,7 +209,7 @@ impl PacedShard {
         campaign.seen.requests += 1;
         let pace = campaign.pace;
         if !std::mem::replace(&mut campaign.is_listed, true) {
-            self.counted.push(slot);
+            self.counted.push_back(slot);
         }
         pace
     }
@@ -202,7 +225,7 @@ impl PacedShard {
     }
 
     fn next_seen(&mut self) -> Option<FromShard> {
-        let slot = self.counted.pop()?;
+        let slot = self.counted.pop_front()?;
         let campaign = self.campaign(slot);
         campaign.is_listed = false;
         Some(FromShard::Seen(slot, campaign.seen))

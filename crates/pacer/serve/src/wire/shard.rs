@@ -12,7 +12,7 @@ use pacer_core::calendar::QUARTER_MS;
 use pacer_core::messages::{Epoch, FromShard, ToShard};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::token::ReservationToken;
-use pacer_core::shard::{PacedShard, PricedBatch, ShardTime, TokenRejection};
+use pacer_core::shard::{PacedShard, PricedBatch, ShardTime, TokenRejection, TurnLimits};
 use pacer_wire::{CatalogueRow, CatalogueWriter, DecisionCode, SettlementCode};
 use runtime::metrics::Padded;
 use runtime::process::unix_ms;
@@ -36,8 +36,10 @@ use crate::ledger::rings::HaltFlag;
 
 /// Interval of the exchange with the ledger; a fraction of a slice's time.
 const TURN: Duration = Duration::from_millis(10);
-/// Turns between two reports: a ledger of many campaigns has little else to do.
-const REPORT_TURNS: u64 = 50;
+/// Most reports of spend in a turn, and of requests: turns stay short where many campaigns spend.
+const REPORTS_PER_TURN: usize = 256;
+/// Most messages of the ledger that a turn takes.
+const MESSAGES_PER_TURN: usize = 512;
 /// Turns between two looks for changed campaigns.
 const CATALOGUE_TURNS: u64 = 50;
 /// How long an ending shard waits for the disk, and for room in the ledger's ring.
@@ -279,14 +281,11 @@ impl PacerShard {
         let now = self.time(state, Instant::now());
         let ShardState { shard, from_ledger, to_ledger, gates, changes, .. } = state;
         let room = to_ledger.slots();
-        let received = std::iter::from_fn(|| from_ledger.pop().ok());
+        let received = std::iter::from_fn(|| from_ledger.pop().ok()).take(MESSAGES_PER_TURN);
         let received = received.inspect(|message| note_gate(gates, changes, message));
         let send = |message| to_ledger.push(message).expect("there is room");
-        if number.is_multiple_of(REPORT_TURNS) {
-            shard.turn(now.tick, received, room, send);
-        } else {
-            shard.refill_turn(now.tick, received, room, send);
-        }
+        let limits = TurnLimits { room, reports_max: REPORTS_PER_TURN };
+        shard.short_turn(now.tick, received, limits, send);
         if state.shard.counts().untaken > 0
             && !std::mem::replace(&mut state.is_capacity_reported, true)
         {

@@ -148,3 +148,35 @@ fn the_requests_of_a_batch_are_reserved_one_after_the_other() {
     let unavailable = Err(Some(SpendRefusal::LedgerUnavailable));
     assert_eq!([0, 1, 2, 3, 4].map(reserve), [Ok(0), Ok(1), Ok(1), unavailable, Err(None)]);
 }
+
+#[test]
+fn a_short_turn_sends_what_has_waited_longest() {
+    let mut shard = shard();
+    let turn = |shard: &mut PacedShard, reports_max, gates: Option<ToShard>| {
+        let mut sent = Vec::new();
+        let mut note = |message: FromShard| match message {
+            FromShard::Report(report) => sent.push((true, report.slot.0)),
+            FromShard::Seen(slot, _) => sent.push((false, slot.0)),
+            _ => (),
+        };
+        let limits = TurnLimits { room: 100, reports_max };
+        shard.short_turn(Tick::ZERO, gates, limits, &mut note);
+        sent
+    };
+    let spend = |shard: &mut PacedShard, slot| {
+        authorise(shard, &request(), &[value(slot, 8, 0)], moment(0, 8)).unwrap();
+    };
+    turn(&mut shard, 100, None);
+    spend(&mut shard, 1);
+    spend(&mut shard, 0);
+    assert_eq!(turn(&mut shard, 1, None), [(true, 1), (false, 1)]);
+    spend(&mut shard, 1);
+    assert_eq!(turn(&mut shard, 1, None), [(true, 0), (false, 0)]);
+    assert_eq!(turn(&mut shard, 1, None), [(true, 1), (false, 1)]);
+    assert_eq!(turn(&mut shard, 1, None), []);
+    // Another shard waits for what this one returns.
+    spend(&mut shard, 1);
+    spend(&mut shard, 0);
+    let sent = turn(&mut shard, 1, Some(ToShard::Gate(recall(3, 2))));
+    assert!(sent.contains(&(true, 0)) && sent.contains(&(true, 1)), "{sent:?}");
+}
