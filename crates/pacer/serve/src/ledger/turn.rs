@@ -212,7 +212,8 @@ impl LedgerLoop {
     /// Returns whether more waits.
     fn take_feed(&mut self, begun: Instant) -> bool {
         // Taken together they cost less: many are of the same campaigns.
-        if begun < self.feed_at && !self.channels.closing.load(Ordering::Acquire) {
+        let is_early = self.is_replayed && begun < self.feed_at;
+        if is_early && !self.channels.closing.load(Ordering::Acquire) {
             return false;
         }
         self.feed_at = begun + FEED_INTERVAL;
