@@ -23,7 +23,7 @@ pub(crate) enum ConnectionError {
     /// It took too long.
     #[error("it does not answer")]
     Timeout,
-    /// A frame that is none.
+    /// Bytes that are not a frame.
     #[error("a malformed frame: {0}")]
     Frame(#[from] FrameError),
     /// A frame that does not fit.

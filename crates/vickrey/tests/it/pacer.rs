@@ -1,5 +1,5 @@
 //! The pacer on the wire, as bidders meet it: a server that is killed, clients that are cut off,
-//! frames that are none. The books are compared to the nano.
+//! bytes that are not frames. The books are compared to the nano.
 
 mod bad_input;
 mod clients;

@@ -38,7 +38,7 @@ pub(crate) struct ReportedWin {
     pub reply: ReplyAddress,
 }
 
-/// A result, for whoever waits for it.
+/// A result, for the connection that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SettlementResult {
     pub reply: ReplyAddress,

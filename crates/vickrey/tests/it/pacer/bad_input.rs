@@ -1,4 +1,4 @@
-//! Frames that are none, and clients that misbehave: each ends its own connection with a code, and
+//! Bytes that are not frames, and clients that misbehave: each ends its own connection with a code, and
 //! nothing of it is authorised.
 
 use pacer_wire::{

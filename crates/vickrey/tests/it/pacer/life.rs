@@ -109,7 +109,7 @@ fn of_several_candidates_the_highest_price_is_authorised() {
     assert_eq!(amount(&cost.unwrap()), 77);
 }
 
-/// Whoever asks has no answer in time, and spends nothing.
+/// The caller has no answer in time, and spends nothing.
 #[test]
 fn a_decision_that_nobody_waits_for_is_released() {
     let pacer = Pacer::start();
