@@ -23,6 +23,20 @@ pub struct PacerClient {
     shared: Arc<ClientShared>,
 }
 
+/// A decision on its way. If it is dropped, the bid is reported as lost.
+#[derive(Debug)]
+pub struct PendingDecision {
+    deadline: Instant,
+    decided: oneshot::Receiver<Result<AuthorisedBid, DecisionCode>>,
+}
+
+impl PendingDecision {
+    /// Waits for it. None means that nothing may be spent: there was no answer in time.
+    pub async fn decided(self) -> Option<Result<AuthorisedBid, DecisionCode>> {
+        tokio::time::timeout_at(self.deadline.into(), self.decided).await.ok()?.ok()
+    }
+}
+
 /// What an operator should know of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientStatus {
@@ -62,13 +76,19 @@ impl PacerClient {
         request: SpendRequest,
         within: Duration,
     ) -> Option<Result<AuthorisedBid, DecisionCode>> {
+        self.ask(request, within)?.decided().await
+    }
+
+    /// Begins [`Self::decide`], so that requests asked before the next await share a batch. None if
+    /// too many wait.
+    pub fn ask(&self, request: SpendRequest, within: Duration) -> Option<PendingDecision> {
         let (reply, decided) = oneshot::channel();
         let deadline = Instant::now() + within;
         if self.requests.try_send(WaitingRequest { request, deadline, reply }).is_err() {
             self.shared.shed.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        tokio::time::timeout_at(deadline.into(), decided).await.ok()?.ok()
+        Some(PendingDecision { deadline, decided })
     }
 
     /// Reports a win and what the seller bills. It is repeated until the pacer has booked it, also

@@ -35,7 +35,7 @@ mod settlements;
 mod shared;
 
 pub use catalogue::{CampaignHandle, CampaignId};
-pub use client::{ClientStatus, PacerClient};
+pub use client::{ClientStatus, PacerClient, PendingDecision};
 pub use options::PacerClientOptions;
 pub use pacer_wire::{DecisionCode, Offer, SettlementCode, TOKEN_BYTES};
 pub use request::{AuthorisedAmount, AuthorisedBid, Candidate, SpendRequest};
