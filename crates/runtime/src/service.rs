@@ -48,7 +48,7 @@ pub use services::{Link, Services};
 pub use shards::{LoneOptions, LoneService};
 pub use shell::{Shell, ShellError, ShellOptions};
 pub use shell_config::{ShellConfig, ShellFile};
-pub use tls::{ClientCertificates, read_server};
+pub use tls::{ClientCertificates, parse_identity, read_server};
 
 /// A future that stays on one shard.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;

@@ -48,6 +48,16 @@ pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
         let remedy = "needs [record], where what is owed to DSPs is kept";
         s.problem("exchange.notices", "…", remedy);
     }
+    let has_remote_pacer =
+        config.service::<Exchange>().is_some_and(|exchange| exchange.pacer.is_some());
+    if has_remote_pacer && lifetimes.is_none() {
+        let remedy = "needs [record] and [exchange.notices]: what is billed is told by beacons";
+        s.problem("exchange.pacer", "…", remedy);
+    }
+    if has_remote_pacer && config.service::<CampaignBudgets>().is_some() {
+        let remedy = "an exchange spends its own [budgets] or those of a pacer: remove one of both";
+        s.problem("exchange.pacer", "…", remedy);
+    }
     match (config.service_mut::<CampaignBudgets>(), lifetimes) {
         (Some(budgets), Some(lifetimes)) => budgets::set_billing_windows(budgets, &lifetimes),
         (Some(_), None) if is_exchange => {

@@ -3,4 +3,5 @@
 pub(crate) mod billing;
 pub mod campaigns;
 pub(crate) mod funnels;
+pub(crate) mod remote;
 pub(crate) mod shard;

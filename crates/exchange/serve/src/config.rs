@@ -6,6 +6,7 @@ mod direct;
 mod dsp;
 mod guard;
 mod notices;
+mod pacer;
 mod terms;
 mod tls;
 mod unique_ids;
@@ -31,6 +32,7 @@ pub use direct::{DIRECT_DSP, DirectRules};
 pub use dsp::DspAddress;
 pub(crate) use notices::parse_key;
 pub use notices::{CallLimits, NoticesConfig};
+pub use pacer::{PacedSeat, RemotePacerConfig};
 pub use terms::CallerTerms;
 
 use currency::{CurrencyConfig, read_currency};
@@ -74,6 +76,8 @@ pub struct ExchangeConfig {
     pub timeout_counts_after: Duration,
     /// None: callers fire the DSPs' notices themselves. Needs the record.
     pub notices: Option<NoticesConfig>,
+    /// A pacer in another process. None: budgets are those of this process, if it has any.
+    pub pacer: Option<RemotePacerConfig>,
     /// Terms for callers, by publisher id.
     pub callers: HashMap<Box<str>, CallerTerms>,
     /// How much of bodies is recorded, if auctions are.
@@ -137,6 +141,7 @@ impl ExchangeConfig {
             dsps.into_iter().map(|dsp| (dsp.rules, dsp.address)).unzip();
         own.market.publishers.named = named.terms;
         own.market.publishers.others.notices = mode.unwrap_or_default();
+        pacer::check_seats(s, own.pacer.as_ref(), &own.market.dsps);
         own.market = Market { deals, floors, rates, currency, ..own.market };
         Some(Self { callers: named.callers, rates_as_read, ..own })
     }
@@ -193,6 +198,7 @@ impl ExchangeConfig {
                  their notice URLs for the caller to fire.",
                 NoticesConfig::read,
             ),
+            pacer: s.table("pacer", pacer::ABOUT, RemotePacerConfig::read),
             bodies: s.section(
                 "bodies",
                 "Full requests and responses in the record, in addition to the data that clearing \

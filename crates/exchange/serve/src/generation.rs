@@ -119,6 +119,15 @@ impl GenerationBuilder {
             config.market.tie_key = before.config.market.tie_key;
         }
         needs_restart.extend(restart_of_notices(self.notices.as_ref(), config.notices.as_ref()));
+        let is_same_pacer = match (&before.config.pacer, &config.pacer) {
+            (Some(before), Some(after)) => before.is_same_peer(after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if !is_same_pacer {
+            needs_restart.push("exchange.pacer");
+            // Its seats stay unpaid otherwise, or are paid by another pacer's campaigns.
+            config.pacer.clone_from(&before.config.pacer);
+        }
         let configured = config.clone();
         self.campaigns.add_to_market(&mut config.market);
         let number = match &mut self.log {

@@ -133,7 +133,8 @@ impl RunningService for Exchange {
         let (current, metrics) = (self.current.clone(), self.metrics().clone());
         let firehose = self.record.as_ref().map(|record| record.firehose.clone());
         let (guards, dispatcher) = (self.guards.clone(), self.notices.clone());
-        let beside = MetricsSources { guards, dispatcher, firehose };
+        let pacer = self.pacer.clone();
+        let beside = MetricsSources { guards, dispatcher, pacer, firehose };
         if let Some(funnels) = self.funnels.clone() {
             exposition.add(move |page| funnels.expose(page));
         }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange_core::guard::{STEP, ShardGuard};
-use exchange_core::{AuctionIds, Seat};
+use exchange_core::{AuctionIds, Reservation, Seat};
 use runtime::metrics::Padded;
 use runtime::process::unix_ms;
 use runtime::shards::{Admission, Tasks};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use units::Tick;
 
 use crate::budgets::billing::{BillingQueue, DirectBill, RETRY_INTERVAL};
+use crate::budgets::remote::ShardPacer;
 use crate::budgets::shard::{ReservationCommands, ShardBudget, TURN};
 use crate::config::ExchangeConfig;
 use crate::fanout::{DspPool, DspReactor};
@@ -42,6 +43,8 @@ pub(crate) struct ShardParts {
     pub recorder: Option<Recorder>,
     /// None without budgets.
     pub budget: Option<ShardBudget>,
+    /// None without a remote pacer.
+    pub pacer: Option<ShardPacer>,
     pub tracer: Tracer,
     /// Work that outlives its request; a drain waits for it.
     pub tasks: Tasks,
@@ -214,8 +217,17 @@ impl ExchangeShard {
     pub(crate) fn bill(&self, billed: DirectBill) {
         if let Some(billing) = &self.billing {
             billing.add(billed, unix_ms(), &self.metrics.budget);
-        } else if let (Some(reservation), Some(budget)) = (&billed.reservation, self.budget()) {
+        } else if let Some(reservation) = &billed.reservation {
+            self.release(reservation);
+        }
+    }
+
+    /// Releases a reservation whose bid is not sold, or lost upstream. A lost release expires.
+    pub(crate) fn release(&self, reservation: &Reservation) {
+        if let Some(budget) = self.budget() {
             budget.release(reservation);
+        } else if let Some(pacer) = &self.parts.pacer {
+            pacer.release(reservation.token.to_bytes());
         }
     }
 

@@ -10,7 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-use crate::config::{Optional, Required, Section};
+use crate::config::{Optional, Required, Secret, Section};
 
 /// Whether a listener may demand certificates of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,32 @@ pub fn read_server(
         ClientCertificates::None => Ok(None),
         ClientCertificates::Configurable => read_client_ca(s),
     };
+    let identity = parse_identity(s, &certificate, &key);
+    let builder = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the default versions");
+    let builder = match verifier.ok()? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let (chain, key) = identity?;
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .inspect_err(|error| {
+            s.problem("certificate", "***", format!("does not go with `key`: {error}"));
+        })
+        .ok()?;
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Some(Arc::new(config))
+}
+
+/// Parses a certificate chain and its private key, which the keys `certificate` and `key` gave. None
+/// after a reported problem.
+pub fn parse_identity(
+    s: &mut Section<'_>,
+    certificate: &Secret,
+    key: &Secret,
+) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
     if certificate.expose().is_empty() || key.expose().is_empty() {
         return None; // Already reported as missing.
     }
@@ -56,21 +82,7 @@ pub fn read_server(
     if key.is_none() {
         s.problem("key", "***", "holds no private key in PEM");
     }
-    let builder = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
-        .with_safe_default_protocol_versions()
-        .expect("the provider has the default versions");
-    let builder = match verifier.ok()? {
-        Some(verifier) => builder.with_client_cert_verifier(verifier),
-        None => builder.with_no_client_auth(),
-    };
-    let mut config = builder
-        .with_single_cert(chain?, key?)
-        .inspect_err(|error| {
-            s.problem("certificate", "***", format!("does not go with `key`: {error}"));
-        })
-        .ok()?;
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Some(Arc::new(config))
+    chain.zip(key)
 }
 
 /// Reads the authority whose certificates clients must present. An error was reported.

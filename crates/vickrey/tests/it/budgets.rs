@@ -3,7 +3,7 @@
 
 mod books;
 mod killed;
-mod life;
+pub mod life;
 mod load;
 mod spent;
 mod stopped;

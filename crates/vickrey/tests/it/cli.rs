@@ -112,6 +112,30 @@ fn an_exchange_without_bidders_is_warned_of() {
 }
 
 #[test]
+fn a_remote_pacer_needs_notices_and_no_own_budgets() {
+    let pacer = format!(
+        "[exchange]\n[exchange.pacer]\naddress = \"pacer:7100\"\nid = \"x\"\nsecret = \"s\"\n\
+         [[exchange.pacer.seat]]\ndsp = \"a\"\nseat = \"s\"\naccount = \"a\"\ncampaign = \"c\"\n{DSP}\
+         seats = [\"s\"]\n"
+    );
+    let billed =
+        "[exchange.notices]\nurl = \"http://127.0.0.1:1/n/\"\n[record]\ndirectory = \"record\"\n";
+    let budgets = "[budgets]\ndirectory = \"budgets\"\ncampaigns = \"campaigns.d/*.toml\"\n";
+    let problem = |tables: &str, exit: i32, want: &[&str]| {
+        let (_folder, path) = files(&[("vickrey.toml", &(pacer.clone() + tables))]);
+        check(&["config", "check", &path], exit, &[], want);
+    };
+    problem("", 64, &["exchange.pacer: needs [record] and [exchange.notices]"]);
+    problem(billed, 0, &[]);
+    let both = billed.to_owned() + budgets;
+    problem(
+        &both,
+        64,
+        &["exchange.pacer: an exchange spends its own [budgets] or those of a pacer"],
+    );
+}
+
+#[test]
 fn one_dsp_says_that_it_listens() {
     let mut dsp = Running::start(&mut vickrey(&["dsp", "--count", "1"]));
     let mut first = String::new();

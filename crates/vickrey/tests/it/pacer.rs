@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod clients;
+mod exchanges;
 mod fixtures;
 mod full;
 mod killed;

@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "exchange-core",
             "http-kit",
             "openrtb",
+            "pacer-client",
             "pacer-core",
             "record",
             "runtime",

@@ -12,8 +12,7 @@ use exchange_core::record::{CallOutcome, JudgedAuction};
 use exchange_core::{
     Auction, AuctionSchedule, ClearedAuction, Clearing, Conclusion, DspAnswer, Fate, FetchedMarkup,
     Judge, Judgement, MarkupRequest, NotSent, NoticeKind, NoticeMode, PlannedNotice, ResponseFate,
-    Sale, SaleBilledNow, Sealing, TokenId, Win, checked_markup, conclude, markup_wanted,
-    offer_others, sales,
+    Sale, SaleBilledNow, Sealing, TokenId, checked_markup, conclude, markup_wanted, sales,
 };
 use openrtb::codes::NoBidReason;
 use runtime::process::unix_ms;
@@ -30,7 +29,7 @@ use crate::fanout::Outcomes;
 use crate::notices::{CallError, MarkupFetch, NoticeCommand, Sealer, ServerAnswer};
 use crate::shard::{ExchangeShard, ShardSnapshot};
 
-/// Time kept from fetching ads, to write the answer.
+/// Time kept from fetching ads and from a remote pacer, to write the answer.
 const WRITE_TIME: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy)]
@@ -67,17 +66,16 @@ impl AuctionClosing<'_> {
         let sealer = snapshot.generation.sealer.as_ref();
         let mut fetched = Vec::new();
         let mut reservations = AuctionReservations::new(shard, snapshot, auction, self.direct);
-        let mut clearing = reservations.clear(&judgement);
+        let deadline = shard.instant(self.schedule.deadline) - WRITE_TIME;
+        let mut clearing = reservations.clear(&judgement, deadline).await;
         if let Some(sealer) = sealer {
-            let until = shard.instant(self.schedule.deadline) - WRITE_TIME;
-            let until = until.min(Instant::now() + sealer.notices.markup_timeout);
+            let until = deadline.min(Instant::now() + sealer.notices.markup_timeout);
             let mut ads =
                 MarkupFetcher { closing: self, sealer, until, without_markup: Vec::new() };
             while ads.fetch(&mut judgement, &clearing, &mut fetched).await {
-                clearing = reservations.clear(&judgement);
+                clearing = reservations.clear(&judgement, deadline).await;
             }
-            let authorise = |win: &Win| reservations.authorise(&judgement, win);
-            offer_others(auction, &judgement, &mut clearing, authorise);
+            reservations.offer_others(&judgement, &mut clearing, deadline).await;
         }
         reservations.release_all_but_returned(&judgement, &clearing);
         let sales = sales(auction, &judgement, &clearing);
@@ -150,7 +148,6 @@ impl AuctionClosing<'_> {
             let notice = notice.and_then(|notice| self.notice(notice.dsp, notice.url));
             self.shard.bill(DirectBill { id, reservation, notice });
         }
-        let Some(budget) = self.shard.budget() else { return };
         let is_passed_through = self.auction.publisher_terms().notices == NoticeMode::PassThrough;
         for (bid, reservation) in reserved {
             let sale = sale_of(bid).filter(|_| is_passed_through);
@@ -159,7 +156,7 @@ impl AuctionClosing<'_> {
                     let reservation = Some(reservation);
                     self.shard.bill(DirectBill { id, reservation, notice: None });
                 }
-                None => budget.release(&reservation),
+                None => self.shard.release(&reservation),
             }
         }
     }

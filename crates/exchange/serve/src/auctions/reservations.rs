@@ -2,19 +2,24 @@
 //!
 //! `exchange-core` and `pacer-core` make all decisions about money.
 
+use std::time::Duration;
+
 use exchange_core::campaigns::{DirectAnswer, DirectCall};
 use exchange_core::record::{BudgetRefusal, BudgetRefusals, CallOutcome, RecordedCall};
 use exchange_core::{
     Auction, BidderCall, Clearing, DspAnswer, Fate, Judgement, Lifetimes, Reservation, Win, clear,
-    win_cost,
+    offer_others, win_cost,
 };
 use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::SpendRefusal;
-use pacer_core::shard::token::ReservationToken;
+use pacer_core::shard::token::{ReservationToken, TOKEN_BYTES, TokenText};
+use tokio::time::Instant;
 use units::{Cpm, Currency};
 
 use crate::budgets::campaigns::{Payer, Payers};
+use crate::budgets::remote::ShardPacer;
 use crate::budgets::shard::ShardBudget;
+use crate::config::PacedSeat;
 use crate::metrics::BudgetMetrics;
 use crate::shard::{ExchangeShard, ShardSnapshot};
 
@@ -115,18 +120,30 @@ impl Drop for DirectBids<'_> {
 }
 
 /// Reservations for the winners of one auction. Releases them if the auction is abandoned.
+///
+/// Budgets of this process answer at once. Those of a remote pacer take a round trip: an auction
+/// clears as if the pacer authorised every winner, asks for all that are new, and clears again with
+/// its decisions.
 #[derive(Debug)]
 pub(crate) struct AuctionReservations<'t> {
     /// None without budgets, and for tests, which move no money.
     budget: Option<&'t ShardBudget>,
+    /// None without a remote pacer, and for tests.
+    pacer: Option<&'t ShardPacer>,
     metrics: &'t BudgetMetrics,
     payers: Payers<'t>,
     auction: &'t Auction<'t>,
     direct: Option<&'t DirectBids<'t>>,
     lifetimes: Lifetimes,
     refusals: BudgetRefusals,
-    /// At most one per entry.
+    /// At most one per entry; of a remote pacer, at most one per entry and price.
     reservations: Vec<WinReservation>,
+    /// Longest wait of a clearing for the remote pacer.
+    pacer_patience: Duration,
+    /// Wins that the remote pacer must decide.
+    wanted: Vec<Win>,
+    /// Entries and prices that it refused.
+    refused: Vec<(usize, Cpm)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -135,8 +152,21 @@ struct WinReservation {
     price: Cpm,
     /// Position of the bid in the judgement.
     bid: usize,
-    token: ReservationToken,
+    token: HeldToken,
     currency: Currency,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum HeldToken {
+    Own(ReservationToken),
+    Remote([u8; TOKEN_BYTES]),
+}
+
+/// Who pays for a seat or campaign.
+#[derive(Clone, Copy, Debug)]
+enum WinPayer<'t> {
+    Own(Payer),
+    Remote(&'t ShardPacer, &'t PacedSeat),
 }
 
 impl WinReservation {
@@ -156,7 +186,9 @@ impl<'t> AuctionReservations<'t> {
         auction: &'t Auction<'t>,
         direct: Option<&'t DirectBids<'t>>,
     ) -> Self {
-        let budget = shard.budget().filter(|_| !auction.request.is_test());
+        let moves_money = !auction.request.is_test();
+        let budget = shard.budget().filter(|_| moves_money);
+        let pacer = shard.parts.pacer.as_ref().filter(|_| moves_money);
         let lifetimes = snapshot
             .generation
             .sealer
@@ -165,6 +197,7 @@ impl<'t> AuctionReservations<'t> {
             .unwrap_or_default();
         Self {
             budget,
+            pacer,
             metrics: &shard.metrics.budget,
             payers: snapshot.generation.payers(),
             auction,
@@ -172,51 +205,152 @@ impl<'t> AuctionReservations<'t> {
             lifetimes,
             refusals: BudgetRefusals::default(),
             reservations: Vec::new(),
+            pacer_patience: snapshot.config().limits.answer_reserve,
+            wanted: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
-    /// Clears the judged entries anew: releases all reservations, then reserves each winner's price
-    /// through [`Self::authorise`].
-    pub fn clear(&mut self, judgement: &Judgement<'_>) -> Clearing {
-        self.release_unless(|_| false);
-        self.refusals.restart();
+    /// Clears the judged entries anew, and reserves each winner's price. Decisions of a remote pacer
+    /// stay. It is asked for others, and refuses what it does not answer within `answer_reserve`, and
+    /// by `deadline`.
+    pub async fn clear(&mut self, judgement: &Judgement<'_>, deadline: Instant) -> Clearing {
+        let until = self.decided_by(deadline);
         let (entries, groups) = (&judgement.entries, &judgement.groups);
         let (imps, increment) = (self.auction.imps_len(), self.auction.increment);
-        clear(entries, groups, imps, increment, |win| self.authorise(judgement, win))
+        loop {
+            self.release_unless(|held| matches!(held.token, HeldToken::Remote(_)));
+            self.refusals.restart();
+            let clearing =
+                clear(entries, groups, imps, increment, |win| self.authorise(judgement, win));
+            if !self.decide(judgement, until).await {
+                return clearing;
+            }
+        }
+    }
+
+    /// Returns losing bids too, as [`offer_others`] does, with their prices reserved.
+    pub async fn offer_others(
+        &mut self,
+        judgement: &Judgement<'_>,
+        clearing: &mut Clearing,
+        deadline: Instant,
+    ) {
+        let until = self.decided_by(deadline);
+        let cleared = self.pacer.map(|_| (clearing.clone(), self.refusals.clone()));
+        loop {
+            let auction = self.auction;
+            offer_others(auction, judgement, clearing, |win| self.authorise(judgement, win));
+            if !self.decide(judgement, until).await {
+                return;
+            }
+            let before = cleared.clone().expect("only a remote pacer decides later");
+            (*clearing, self.refusals) = before;
+        }
+    }
+
+    /// When a clearing that begins now stops waiting for the remote pacer.
+    fn decided_by(&self, deadline: Instant) -> Instant {
+        match self.pacer {
+            Some(_) => deadline.min(Instant::now() + self.pacer_patience),
+            None => deadline,
+        }
     }
 
     /// Reserves the win's price, in place of an earlier price of the same bid.
-    pub fn authorise(&mut self, judgement: &Judgement<'_>, win: &Win) -> Result<(), Fate> {
-        let Some(budget) = self.budget else { return Ok(()) };
-        let Some(payer) = self.payer(judgement, win) else {
-            return self.refusals.note(win, Ok(()));
+    fn authorise(&mut self, judgement: &Judgement<'_>, win: &Win) -> Result<(), Fate> {
+        if self.budget.is_none() && self.pacer.is_none() {
+            return Ok(());
+        }
+        let answer = match self.payer(judgement, win) {
+            None => Ok(()),
+            Some(WinPayer::Own(payer)) => {
+                self.release_unless(|held| held.entry != win.entry);
+                let reserved = self.reserve(judgement, win, payer);
+                reserved.map(|held| self.reservations.push(held)).map_err(|refusal| {
+                    self.metrics.refused[refusal as usize].increment();
+                    Fate::BudgetExhausted
+                })
+            }
+            Some(WinPayer::Remote(..)) => self.remember_decision(win),
         };
-        self.release_unless(|held| held.entry != win.entry);
-        let reserved = self.reserve(budget, judgement, win, payer);
-        let answer = reserved.map(|held| self.reservations.push(held)).map_err(|refusal| {
-            self.metrics.refused[refusal as usize].increment();
-            Fate::BudgetExhausted
-        });
         self.refusals.note(win, answer)
+    }
+
+    /// What the remote pacer decided on this win. Without a decision, it is wanted, and taken as
+    /// authorised until the auction clears again.
+    fn remember_decision(&mut self, win: &Win) -> Result<(), Fate> {
+        if self.refused.contains(&(win.entry, win.price)) {
+            return Err(Fate::BudgetExhausted);
+        }
+        if !self.reservations.iter().any(|held| held.pays(win)) {
+            self.wanted.retain(|wanted| wanted.entry != win.entry);
+            self.wanted.push(*win);
+        }
+        Ok(())
+    }
+
+    /// Has the remote pacer decide what is wanted. Returns whether anything was: the auction must
+    /// clear again.
+    async fn decide(&mut self, judgement: &Judgement<'_>, until: Instant) -> bool {
+        let wanted = std::mem::take(&mut self.wanted);
+        // All are asked before the first decision is awaited, so that they share a batch.
+        let ask = |win: &Win| match self.payer(judgement, win) {
+            Some(WinPayer::Remote(pacer, seat)) => {
+                let lifetimes = &self.lifetimes;
+                let cost_in =
+                    |currency| win_cost(self.auction, judgement, win, currency, lifetimes);
+                (pacer, pacer.ask(seat, cost_in, until))
+            }
+            _ => unreachable!("only a remote pacer's wins are wanted"),
+        };
+        let asked: Vec<_> = wanted.iter().map(ask).collect();
+        let asked_at = Instant::now();
+        for (win, (pacer, asked)) in wanted.iter().zip(asked) {
+            let decided = match asked {
+                Err(refusal) => Err(refusal),
+                Ok(asked) => {
+                    let (bid, currency) = (asked.bid, asked.currency);
+                    pacer.decided(asked).await.map(|token| WinReservation {
+                        entry: win.entry,
+                        price: win.price,
+                        bid,
+                        token: HeldToken::Remote(token),
+                        currency,
+                    })
+                }
+            };
+            match decided {
+                Ok(held) => self.reservations.push(held),
+                Err(refusal) => {
+                    self.metrics.refused[refusal as usize].increment();
+                    self.refused.push((win.entry, win.price));
+                }
+            }
+        }
+        if !wanted.is_empty() {
+            self.metrics.round_trip.record(asked_at.elapsed());
+        }
+        !wanted.is_empty()
     }
 
     fn reserve(
         &self,
-        budget: &ShardBudget,
         judgement: &Judgement<'_>,
         win: &Win,
         payer: Payer,
     ) -> Result<WinReservation, SpendRefusal> {
+        let budget = self.budget.ok_or(SpendRefusal::LedgerUnavailable)?;
         let Payer { slot, currency } = payer;
         let owed = win_cost(self.auction, judgement, win, currency, &self.lifetimes);
         // The account's currency is no longer configured.
         let owed = owed.ok_or(SpendRefusal::Unknown)?;
-        let token = budget.reserve(slot, owed.amount, owed.billable_s)?;
+        let token = HeldToken::Own(budget.reserve(slot, owed.amount, owed.billable_s)?);
         Ok(WinReservation { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
     }
 
     /// The account that pays. None for a seat without one.
-    fn payer(&self, judgement: &Judgement<'_>, win: &Win) -> Option<Payer> {
+    fn payer(&self, judgement: &Judgement<'_>, win: &Win) -> Option<WinPayer<'t>> {
         let seat = judgement.entries[win.entry].seat;
         if let Some(direct) = self.direct.filter(|direct| direct.ask.dsp == seat.dsp) {
             let bid = judgement.bid_of(win.entry);
@@ -224,16 +358,20 @@ impl<'t> AuctionReservations<'t> {
             let before = judgement.bids[..bid].iter().rev();
             let nth = before.take_while(|before| before.answer == answer).count();
             let campaign = &self.payers.campaigns[direct.answer.bids[nth].campaign];
-            return Some(Payer { slot: campaign.slot, currency: campaign.currency });
+            let payer = Payer { slot: campaign.slot, currency: campaign.currency };
+            return Some(WinPayer::Own(payer));
         }
-        self.payers.seats.get(&seat).copied()
+        match self.pacer {
+            Some(pacer) => Some(WinPayer::Remote(pacer, self.payers.remote.get(&seat)?)),
+            None => Some(WinPayer::Own(*self.payers.seats.get(&seat)?)),
+        }
     }
 
     /// Releases all reservations except those of returned bids, whose price is owed from here on.
     pub fn release_all_but_returned(&mut self, judgement: &Judgement<'_>, clearing: &Clearing) {
         let returned = || clearing.wins.iter().flatten().chain(&clearing.also_returned);
         self.release_unless(|held| returned().any(|win| held.pays(win)));
-        for win in returned().filter(|_| self.budget.is_some()) {
+        for win in returned().filter(|_| self.budget.is_some() || self.pacer.is_some()) {
             let is_held = self.reservations.iter().any(|held| held.pays(win));
             assert!(
                 is_held || self.payer(judgement, win).is_none(),
@@ -243,10 +381,12 @@ impl<'t> AuctionReservations<'t> {
     }
 
     pub fn sealed(&self) -> Vec<SealedReservation> {
-        let Some(budget) = self.budget else { return Vec::new() };
         let seal = |held: &WinReservation| {
-            let (token, currency) = (budget.seal(&held.token), held.currency);
-            (held.bid, Reservation { token, currency })
+            let token = match &held.token {
+                HeldToken::Own(token) => self.budget.expect("it made the reservation").seal(token),
+                HeldToken::Remote(token) => TokenText::from_bytes(token),
+            };
+            (held.bid, Reservation { token, currency: held.currency })
         };
         self.reservations.iter().map(seal).collect()
     }
@@ -268,9 +408,12 @@ impl<'t> AuctionReservations<'t> {
     }
 
     fn release_unless(&mut self, is_kept: impl Fn(&WinReservation) -> bool) {
-        let Some(budget) = self.budget else { return };
         for released in self.reservations.extract_if(.., |held| !is_kept(held)) {
-            budget.release_token(&released.token);
+            match (released.token, self.budget, self.pacer) {
+                (HeldToken::Own(token), Some(budget), _) => budget.release_token(&token),
+                (HeldToken::Remote(token), _, Some(pacer)) => pacer.release(token),
+                _ => unreachable!("who reserved it is still there"),
+            }
         }
     }
 }

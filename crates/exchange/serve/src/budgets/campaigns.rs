@@ -11,7 +11,7 @@ use openrtb::codes::MediaType;
 use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
-use crate::config::DIRECT_DSP;
+use crate::config::{DIRECT_DSP, PacedSeat};
 
 /// Campaigns and accounts of seats.
 #[derive(Debug, Default)]
@@ -58,6 +58,8 @@ pub fn unknown_seat(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<S
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payers<'g> {
     pub seats: &'g HashMap<Seat, Payer>,
+    /// Seats that a remote pacer's campaigns pay for.
+    pub remote: &'g HashMap<Seat, PacedSeat>,
     /// Direct campaigns, which pay for themselves.
     pub campaigns: &'g [DirectCampaign],
 }
@@ -102,13 +104,27 @@ impl Campaigns {
 
     /// Payers of configured seats.
     pub(crate) fn payers(&self, market: &Market) -> HashMap<Seat, Payer> {
-        let positions: HashMap<&str, usize> =
-            market.dsps.iter().enumerate().map(|(at, dsp)| (&*dsp.id, at)).collect();
-        let payer = |account: &SeatAccount| {
-            let dsp = *positions.get(&*account.dsp)?;
-            let seat = market.dsps[dsp].seats.position(&account.seat)?;
-            Some((Seat { dsp, seat }, account.payer))
-        };
-        self.seats.iter().filter_map(payer).collect()
+        let payers = self.seats.iter().map(|it| ((&*it.dsp, &*it.seat), it.payer));
+        by_seat(market, payers)
     }
+}
+
+/// Seats that a remote pacer's campaigns pay for.
+pub(crate) fn remote_payers(market: &Market, seats: &[PacedSeat]) -> HashMap<Seat, PacedSeat> {
+    by_seat(market, seats.iter().map(|it| ((&*it.dsp, &*it.seat), it.clone())))
+}
+
+/// The values whose DSP and seat the market has, by seat.
+fn by_seat<'n, V>(
+    market: &Market,
+    named: impl Iterator<Item = ((&'n str, &'n str), V)>,
+) -> HashMap<Seat, V> {
+    let positions: HashMap<&str, usize> =
+        market.dsps.iter().enumerate().map(|(at, dsp)| (&*dsp.id, at)).collect();
+    let found = named.filter_map(|((dsp, seat), value)| {
+        let dsp = *positions.get(dsp)?;
+        let seat = market.dsps[dsp].seats.position(seat)?;
+        Some((Seat { dsp, seat }, value))
+    });
+    found.collect()
 }

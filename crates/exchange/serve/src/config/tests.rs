@@ -31,6 +31,39 @@ fn check_dsp(key: &str, want: &str) {
     check(&format!("[exchange]\n{DSP}{key}"), &[&format!("line 5: dsp[0].{want}")]);
 }
 
+const PACER: &str = "[exchange.pacer]\naddress = \"pacer:7100\"\nid = \"x\"\nsecret = \"s\"\n";
+
+fn paced_seat(dsp: &str, seat: &str) -> String {
+    format!(
+        "[[exchange.pacer.seat]]\ndsp = {dsp:?}\nseat = {seat:?}\naccount = \"a\"\ncampaign = \"c\"\n"
+    )
+}
+
+#[test]
+fn problems_of_a_remote_pacer() {
+    let with = |pacer: &str, seats: &str| {
+        problems_of(&format!("[exchange]\n{pacer}{seats}{DSP}seats = [\"s\"]\n"))
+    };
+    let good = paced_seat("d", "s");
+    assert_eq!(with(PACER, &good), [""; 0]);
+    let check = |pacer: &str, seats: &str, want: &str| {
+        let problems = with(pacer, seats);
+        assert!(matches!(&problems[..], [only] if only.contains(want)), "{want}: {problems:?}");
+    };
+    check(PACER, "", "seat = …: the pacer pays for nobody: add an [[exchange.pacer.seat]]");
+    check(PACER, &(good.clone() + &good), "seat: `d/s` is named twice: remove one");
+    check(PACER, &paced_seat("d", "t"), "seat: `d/t` is the seat of no [[dsp]]: correct it");
+    check(PACER, &paced_seat("e", "s"), "seat: `e/s` is the seat of no [[dsp]]: correct it");
+    let at = |address: &str| PACER.replace("pacer:7100", address);
+    for address in ["pacer", "pacer:0", ":7100", "pacer:70000"] {
+        check(&at(address), &good, "must be a host and a port, for example \"pacer.example:7100\"");
+    }
+    let tls = |keys: &str| format!("{PACER}[exchange.pacer.tls]\n{keys}\n");
+    assert_eq!(with(&tls(""), &good), [""; 0]);
+    check(&tls("certificate = \"x\""), &good, "key: is needed too: `certificate` and `key` go");
+    check(&tls("key = \"x\""), &good, "certificate: is needed too: `certificate` and `key` go");
+}
+
 #[test]
 fn tracking_signals_of_a_dsp_replace_the_usual() {
     let dsp = |id: &str, more: &str| {

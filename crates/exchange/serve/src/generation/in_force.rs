@@ -8,7 +8,7 @@ use exchange_core::guard::{CallGrant, CallRate};
 use runtime::metrics::PerShard;
 
 use crate::budgets::campaigns::{Campaigns, Payer, Payers};
-use crate::config::ExchangeConfig;
+use crate::config::{ExchangeConfig, PacedSeat};
 use crate::fanout::Endpoint;
 use crate::guards::GuardId;
 use crate::metrics::{DspMetrics, SeatMetrics};
@@ -28,6 +28,8 @@ pub struct Generation {
     pub(crate) campaigns: Arc<Campaigns>,
     /// Accounts that pay for seats of DSPs.
     pub(super) payers: HashMap<Seat, Payer>,
+    /// Seats that a remote pacer's campaigns pay for.
+    pub(super) remote_payers: HashMap<Seat, PacedSeat>,
     /// Guards of publishers, by id.
     pub(crate) callers: HashMap<Box<str>, CallerGuard>,
     pub(crate) sealer: Option<Sealer>,
@@ -45,7 +47,8 @@ impl Generation {
     }
 
     pub(crate) fn payers(&self) -> Payers<'_> {
-        Payers { seats: &self.payers, campaigns: self.campaigns.catalogue.campaigns() }
+        let campaigns = self.campaigns.catalogue.campaigns();
+        Payers { seats: &self.payers, remote: &self.remote_payers, campaigns }
     }
 }
 

@@ -11,7 +11,7 @@ use exchange_core::Market;
 use exchange_core::guard::{CallRate, GuardLimits};
 use runtime::metrics::PerShard;
 
-use crate::budgets::campaigns::Campaigns;
+use crate::budgets::campaigns::{Campaigns, remote_payers};
 use crate::config::{DspAddress, ExchangeConfig};
 use crate::fanout::{Addresses, Endpoint};
 use crate::generation::dns::{ResolvedName, Resolver};
@@ -70,6 +70,10 @@ impl DspRegistry {
             number,
             direct: self.direct(&config.market, dsps.len()),
             payers: campaigns.payers(&config.market),
+            remote_payers: remote_payers(
+                &config.market,
+                config.pacer.as_ref().map_or(&[], |pacer| &pacer.seats[..]),
+            ),
             config,
             dsps,
             campaigns: Arc::clone(campaigns),

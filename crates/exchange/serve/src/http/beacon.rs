@@ -85,10 +85,8 @@ impl BeaconCall<'_> {
         match claims.kind {
             NoticeKind::Win => self.submit(BestEffort::Win, &claims, notice),
             NoticeKind::Loss => {
-                if let (Some(reservation), Some(budget)) =
-                    (&claims.reservation, self.shard.budget())
-                {
-                    budget.release(reservation);
+                if let Some(reservation) = &claims.reservation {
+                    self.shard.release(reservation);
                 }
                 self.submit(BestEffort::Loss, &claims, notice)
             }

@@ -3,7 +3,7 @@
 use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::{ShardCounts, TokenRejection};
-use runtime::metrics::Counter;
+use runtime::metrics::{Counter, Histogram};
 
 /// A label, and what it counts.
 type BudgetCount = (&'static str, fn(&ShardCounts) -> u64);
@@ -29,6 +29,8 @@ pub struct BudgetMetrics {
     pub unbooked: Counter,
     /// Winners refused by their account, by reason.
     pub refused: [Counter; SpendRefusal::ALL.len()],
+    /// Time for the decisions of a remote pacer, by clearing.
+    pub round_trip: Histogram,
     /// Impressions of campaigns by step, in the order of [`FunnelStep::ALL`].
     pub funnel: [Counter; FunnelStep::ALL.len()],
 }

@@ -30,6 +30,7 @@ use units::Currency;
 
 use crate::budgets::campaigns::Campaigns;
 use crate::budgets::funnels::Funnels;
+use crate::budgets::remote::{ForwarderError, RemotePacer};
 use crate::budgets::shard::{
     BudgetContext, HandoverSlot, PeerShards, ReservationCommands, SettlementRouter, ShardBudget,
     ShardLedgerPort,
@@ -68,6 +69,8 @@ pub struct Exchange {
     pub(super) record: Option<Record>,
     /// None without budgets.
     pub(super) funnels: Option<Funnels>,
+    /// None without a remote pacer.
+    pub(super) pacer: Option<Arc<RemotePacer>>,
     tracer: Tracer,
     /// Key of auction ids, drawn at the start for all shards of the process.
     id_key: [u8; 16],
@@ -111,6 +114,9 @@ pub enum ExchangeError {
     /// The key for notices cannot be read or created.
     #[error("record.directory: {0}")]
     Key(std::io::Error),
+    /// Settlements cannot be forwarded to the remote pacer.
+    #[error(transparent)]
+    Forwarder(#[from] ForwarderError),
     /// The budgets are refused.
     #[error(transparent)]
     Budgets(#[from] BudgetsError),
@@ -164,6 +170,13 @@ impl Exchange {
         let ExchangePorts { record, budgets } = ports;
         let (guards, guard_ports) = Guards::new(shards);
         let OpenBudgets { parts, campaigns, settlements, on_start } = OpenBudgets::of(budgets);
+        let (pacer, settlements) = match (&config.pacer, record.as_ref()) {
+            (Some(pacer), Some(record)) => {
+                let (pacer, settlements) = RemotePacer::start(pacer, record)?;
+                (Some(Arc::new(pacer)), settlements)
+            }
+            _ => (None, settlements),
+        };
         let dispatcher = open_notices(&config, record.as_ref(), settlements)?;
         let RecordParts { recorders, generations: log } = RecordParts::of(record.as_ref(), shards)?;
         let funnels = parts.is_some().then(|| Funnels::new(shards));
@@ -202,6 +215,7 @@ impl Exchange {
             notices,
             record,
             funnels,
+            pacer,
             tracer: startup.tracer.clone(),
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
@@ -226,6 +240,9 @@ impl Exchange {
         }
         if let Some(dispatcher) = dispatcher {
             dispatcher.join();
+        }
+        if let Some(pacer) = &self.pacer {
+            pacer.end();
         }
         // Nothing writes records from here on: the record may close.
         drop(self.generations().take());
@@ -266,6 +283,7 @@ impl Exchange {
             nodes,
             recorder,
             budget,
+            pacer: self.pacer.as_ref().map(|pacer| pacer.shard()),
             tracer: self.tracer.clone(),
             tasks: context.tasks().clone(),
         };

@@ -9,10 +9,12 @@ mod notices;
 mod record;
 
 use std::fmt;
+use std::sync::Arc;
 
 use eventlog::lane::LaneHandle;
 use runtime::metrics::{MetricsPage, PerShard};
 
+use crate::budgets::remote::RemotePacer;
 use crate::generation::Generation;
 use crate::guards::Guards;
 use crate::metrics::ExchangeMetrics;
@@ -22,6 +24,8 @@ use crate::notices::NoticeMonitor;
 pub struct MetricsSources {
     pub guards: Guards,
     pub dispatcher: Option<NoticeMonitor>,
+    /// None without a remote pacer.
+    pub pacer: Option<Arc<RemotePacer>>,
     /// None if nothing is recorded.
     pub firehose: Option<LaneHandle>,
 }
@@ -39,5 +43,8 @@ pub fn expose(
         record::expose(firehose, page)?;
     }
     budgets::expose(shards, page)?;
+    if let Some(pacer) = &beside.pacer {
+        budgets::expose_remote(pacer, shards, page)?;
+    }
     dsps::expose_seats(generation, page)
 }

@@ -44,19 +44,32 @@ fn bid(mut stream: TcpStream, prices: &[&str]) {
 
 /// The configuration of all runs: the listener, the DSP, the folders, and further keys of budgets.
 pub fn configure(folder: &Path, dsp: SocketAddr, budgets: &str) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let at = |name: &str| folder.join(name).display().to_string();
-    let (record, directory) = (at("record"), at("budgets"));
+    let directory = folder.join("budgets");
     std::fs::create_dir(folder.join("campaigns.d")).unwrap();
+    let budgets = format!(
+        "[budgets]\ndirectory = {directory:?}\ncampaigns = \"campaigns.d/*.toml\"\n{budgets}\n"
+    );
+    configure_exchange(folder, &(budgets + &dsp_table("d", dsp)));
+}
+
+/// An exchange with notices and a record, and these tables.
+pub fn configure_exchange(folder: &Path, tables: &str) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let record = folder.join("record");
     let text = format!(
         "[runtime]\nshards = 2\n[admin]\nlisten = \"127.0.0.1:0\"\n\
          [record]\ndirectory = {record:?}\n\
-         [exchange]\nlisten = \"{port}\"\ntmax_max = \"5s\"\n\
-         [exchange.notices]\nurl = \"http://{port}/n/\"\n\
-         [budgets]\ndirectory = {directory:?}\ncampaigns = \"campaigns.d/*.toml\"\n{budgets}\n\
-         [[dsp]]\nid = \"d\"\nurl = \"http://{dsp}/bid\"\nseats = [{SEAT:?}]\ntimeout = \"5s\"\n"
+         [exchange]\nlisten = \"{port}\"\ntmax_max = \"5s\"\nanswer_reserve = \"200ms\"\n\
+         [exchange.notices]\nurl = \"http://{port}/n/\"\n{tables}"
     );
     std::fs::write(folder.join("vickrey.toml"), text).unwrap();
+}
+
+/// The table of a DSP that has [`SEAT`].
+pub fn dsp_table(id: &str, dsp: SocketAddr) -> String {
+    format!(
+        "[[dsp]]\nid = {id:?}\nurl = \"http://{dsp}/bid\"\nseats = [{SEAT:?}]\ntimeout = \"5s\"\n"
+    )
 }
 
 /// Defines the accounts and campaigns from the next start on.
@@ -154,11 +167,22 @@ impl Life {
 
     /// The admin API's view of an account or a campaign.
     pub fn told(&self, kind: &str, of: &str, what: &str) -> Value {
+        serde_json::from_str(&self.admin_page(&format!("/v1/{kind}s/{of}/{what}"))).unwrap()
+    }
+
+    /// A metric without labels, by its name without prefix.
+    pub fn metric(&self, name: &str) -> u64 {
+        let page = self.admin_page("/metrics");
+        let line = page.lines().find_map(|line| line.strip_prefix(&format!("vickrey_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().unwrap()
+    }
+
+    fn admin_page(&self, path: &str) -> String {
         let mut caller = Caller(TcpStream::connect(&self.admin).ok());
-        let request = format!("GET /v1/{kind}s/{of}/{what} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let (head, body) = caller.send(&request).expect("an answer");
         assert!(head.starts_with("http/1.1 200"), "{head} {body}");
-        serde_json::from_str(&body).unwrap()
+        body
     }
 }
 

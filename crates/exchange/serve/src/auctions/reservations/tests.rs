@@ -1,13 +1,13 @@
 //! Which winners' prices stay reserved when an auction is answered, and which are released.
 
-use std::time::Duration;
+use std::collections::HashMap;
 
 use exchange_core::campaigns::{
     BiddingRules, CampaignTargeting, DirectAnswer, DirectBid, DirectCampaign,
 };
 use exchange_core::{
     BidsReturned, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates, Targeting, TieKey,
-    TrackingSignals, eligible, judge, offer_others,
+    TrackingSignals, eligible, judge,
 };
 use openrtb::parse_request;
 use pacer_core::messages::{CampaignIndex, ToShard};
@@ -142,12 +142,16 @@ fn with_direct(
     let reservations = AuctionReservations {
         budget: Some(&shard.budget).filter(|_| !request.is_test()),
         metrics: &shard.metrics.budget,
-        payers: Payers { seats: &seats, campaigns: &campaigns },
+        pacer: None,
+        payers: Payers { seats: &seats, remote: &HashMap::new(), campaigns: &campaigns },
         auction: &auction,
         direct: direct.as_ref(),
         lifetimes: Lifetimes::default(),
         refusals: BudgetRefusals::default(),
         reservations: Vec::new(),
+        pacer_patience: Duration::ZERO,
+        wanted: Vec::new(),
+        refused: Vec::new(),
     };
     test(reservations, judgement);
 }
@@ -186,7 +190,24 @@ fn check_free(shard: &ShardFixture, slot: CampaignIndex, cents: u64) {
 
 /// The reserved bids with their accounts.
 fn held(reservations: &AuctionReservations<'_>) -> Vec<(usize, CampaignIndex)> {
-    reservations.reservations.iter().map(|held| (held.bid, held.token.slot())).collect()
+    let slot = |held: &WinReservation| match held.token {
+        HeldToken::Own(token) => (held.bid, token.slot()),
+        HeldToken::Remote(_) => panic!("there is no remote pacer"),
+    };
+    reservations.reservations.iter().map(slot).collect()
+}
+
+/// Own budgets answer at once.
+fn cleared(reservations: &mut AuctionReservations<'_>, judgement: &Judgement<'_>) -> Clearing {
+    at_once(reservations.clear(judgement, Instant::now()))
+}
+
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
 }
 
 /// Its rival was refused, so it has less to beat, but pays the same.
@@ -203,7 +224,7 @@ fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
     ];
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
     with_reservations(&shard, (&request(1, 3), &answers), &poor, |mut reservations, judgement| {
-        let clearing = reservations.clear(&judgement);
+        let clearing = cleared(&mut reservations, &judgement);
         assert_eq!(reservations.refusals().len(), 3);
         let won: Vec<_> = clearing.wins.iter().flatten().map(|win| win.entry).collect();
         assert_eq!(won, [0, 1]);
@@ -229,7 +250,7 @@ fn a_bid_holds_one_price_at_a_time() {
     ];
     let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
     with_reservations(&shard, (&request(2, 3), &answers), &poor, |mut reservations, judgement| {
-        let clearing = reservations.clear(&judgement);
+        let clearing = cleared(&mut reservations, &judgement);
         assert_eq!(reservations.refusals().len(), 3, "{:?}", reservations.refusals());
         let won = clearing.wins.iter().flatten().map(|win| (win.entry, win.price.micros()));
         assert_eq!(won.collect::<Vec<_>>(), [(0, 1_000_000), (1, 1_000_000)]);
@@ -257,12 +278,9 @@ fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
         (&request(1, 2), &answers),
         &accounts,
         |mut reservations, judgement| {
-            let mut clearing = reservations.clear(&judgement);
+            let mut clearing = cleared(&mut reservations, &judgement);
             assert_eq!(held(&reservations), [(0, SLOT)]);
-            let auction = reservations.auction;
-            offer_others(auction, &judgement, &mut clearing, |win| {
-                reservations.authorise(&judgement, win)
-            });
+            at_once(reservations.offer_others(&judgement, &mut clearing, Instant::now()));
             reservations.release_all_but_returned(&judgement, &clearing);
             let offered: Vec<_> = clearing.also_returned.iter().map(|win| win.entry).collect();
             assert_eq!(offered, [0, 4], "{:?}", reservations.refusals());
@@ -286,10 +304,10 @@ fn an_auction_that_clears_again_holds_for_its_last_winner_alone() {
         (&request(1, 1), &answers),
         &accounts,
         |mut reservations, mut judgement| {
-            reservations.clear(&judgement);
+            cleared(&mut reservations, &judgement);
             assert_eq!(held(&reservations), [(0, SLOT)]);
             judgement.bar(0, Fate::NoMarkup);
-            let clearing = reservations.clear(&judgement);
+            let clearing = cleared(&mut reservations, &judgement);
             reservations.release_all_but_returned(&judgement, &clearing);
             assert_eq!(held(&reservations), [(1, OTHER)]);
             check_free(&shard, SLOT, 1000);
@@ -309,7 +327,7 @@ fn what_loses_after_all_is_given_back() {
         (&request(1, 1), &answers),
         &[("d0", SLOT)],
         |mut reservations, judgement| {
-            let mut clearing = reservations.clear(&judgement);
+            let mut clearing = cleared(&mut reservations, &judgement);
             check_free(&shard, SLOT, 0);
             clearing.wins[0] = None;
             reservations.release_all_but_returned(&judgement, &clearing);
@@ -336,13 +354,13 @@ fn a_campaign_of_direct_campaigns_pays_for_its_own_bid_behind_others() {
     let direct: (&[_], &[_]) = (&[(0, 10.0), (1, 9.0)], &[1, 0]);
     let accounts = ([].as_slice(), Some(direct));
     with_direct(&shard, (&request(1, 2), &answers), accounts, |mut reservations, judgement| {
-        let clearing = reservations.clear(&judgement);
+        let clearing = cleared(&mut reservations, &judgement);
         reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(3, SLOT), (4, OTHER)]);
     });
     // Without DSPs.
     with_direct(&shard, (&request(1, 2), &[]), accounts, |mut reservations, judgement| {
-        let clearing = reservations.clear(&judgement);
+        let clearing = cleared(&mut reservations, &judgement);
         reservations.release_all_but_returned(&judgement, &clearing);
         assert_eq!(held(&reservations), [(0, SLOT), (1, OTHER)]);
     });
@@ -360,7 +378,7 @@ fn a_sale_that_nobody_pays_for_is_not_made() {
         (&request(1, 1), &answers),
         &[("d0", SLOT)],
         |mut reservations, judgement| {
-            let clearing = reservations.clear(&judgement);
+            let clearing = cleared(&mut reservations, &judgement);
             reservations.release_unless(|_| false);
             reservations.release_all_but_returned(&judgement, &clearing);
         },
@@ -378,7 +396,7 @@ fn a_test_is_won_without_money() {
         (&request, &answers),
         &[("d0", POOR)],
         |mut reservations, judgement| {
-            let clearing = reservations.clear(&judgement);
+            let clearing = cleared(&mut reservations, &judgement);
             assert!(clearing.wins[0].is_some());
             reservations.release_all_but_returned(&judgement, &clearing);
             assert!(reservations.sealed().is_empty());
