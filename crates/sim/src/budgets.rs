@@ -1,6 +1,7 @@
 //! Simulation of budgets under faults: the production code of shards, ledger and tokens, with a
 //! store that answers late or not at all, a log that loses unsynced records, exchanges that send
-//! notices late, twice or altered, crashes, and clocks that jump.
+//! notices late, twice or altered, a network between them and the process that loses notices and
+//! acknowledgements, crashes, and clocks that jump.
 //!
 //! A [`BudgetScenario`] is drawn from a seed and describes a run; [`run`] executes it. An observer
 //! with books of its own checks every invariant after each step.

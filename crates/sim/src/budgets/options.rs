@@ -77,15 +77,19 @@ pub struct Weather {
     pub log_refused: u64,
     /// Faults of the store.
     pub store: MemoryFaults,
+    /// A notice of a remote exchange is lost on its way; ppm of notices.
+    pub notice_lost: u64,
+    /// The acknowledgement of a win is lost on its way back, so that the exchange repeats it; ppm.
+    pub acknowledgement_lost: u64,
 }
 
 /// How reservations end, in ppm. The first outcome that is drawn counts; all others are won in
 /// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Manners {
-    /// No notice ever comes.
+    /// No notice ever comes; a remote exchange may never have got the decision.
     pub never: u64,
-    /// Lost and released.
+    /// Lost and released; a remote exchange may have got the decision too late.
     pub released: u64,
     /// Released, then won nevertheless.
     pub released_and_won: u64,
@@ -122,6 +126,8 @@ impl Weather {
         log_lost: 0,
         log_refused: 0,
         store: MemoryFaults { late_polls_max: 2, refused_once_in: 0, unknown_once_in: 0 },
+        notice_lost: 0,
+        acknowledgement_lost: 0,
     };
 
     fn of(chance: &mut Chance) -> Self {
@@ -142,6 +148,8 @@ impl Weather {
                 refused_once_in: chance.one_of(&[0, 4, 12]),
                 unknown_once_in: chance.one_of(&[0, 3, 8]),
             },
+            notice_lost: chance.one_of(&[0, 0, 100_000, 300_000]),
+            acknowledgement_lost: chance.one_of(&[0, 0, 100_000, 300_000]),
         }
     }
 }

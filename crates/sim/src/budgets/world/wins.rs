@@ -19,7 +19,8 @@ impl BudgetWorld<'_> {
         while let Some(notice) = self.exchange.next(self.clock.tick_ms) {
             let last = u64::from(self.options.shards) - 1;
             let shard = u16::try_from(self.chance.within(0..=last)).expect("a shard");
-            if process.is_awake(shard, self.step) {
+            let is_lost = self.chance.happens(self.weather.notice_lost);
+            if process.is_awake(shard, self.step) && !is_lost {
                 self.hear(process, shard, &notice);
             }
             self.exchange.again(&notice, self.clock.tick_ms, &mut self.chance);
@@ -154,7 +155,9 @@ impl BudgetWorld<'_> {
     fn acknowledge(&mut self, id: SimTokenId) {
         self.trace.note(format_args!("acknowledge {id:?}"));
         self.observer.acknowledged(id);
-        self.exchange.acknowledge(id);
+        if !self.chance.happens(self.weather.acknowledgement_lost) {
+            self.exchange.acknowledge(id);
+        }
     }
 
     /// The log syncs, or loses its unsynced records.
