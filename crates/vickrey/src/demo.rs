@@ -3,6 +3,7 @@
 
 mod args;
 mod campaigns;
+mod pacer;
 mod screen;
 mod summary;
 mod watch;
@@ -34,6 +35,8 @@ use crate::config::{read_config, services};
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::long_run::stop_on_signal;
 pub(crate) use args::DemoArgs;
+use args::OtherDemo;
+use screen::output;
 use summary::{CallerLatency, DemoSummary, Totals};
 use watch::{DemoLoad, WatchedDemo};
 
@@ -66,8 +69,15 @@ fn few_descriptors(limit: u64, dsps: u16) -> Option<String> {
     })
 }
 
-#[expect(clippy::print_stderr, reason = "a warning, before there is a log")]
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
+    match &args.other {
+        Some(OtherDemo::Pacer(args)) => pacer::run(args),
+        None => run_exchange(args),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a warning, before there is a log")]
+fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     if args.print_config {
         return print_configuration(args);
     }
@@ -108,7 +118,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let metrics_url = format!("http://{}/metrics", shell.admin_address());
     let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
     let budgets = shell.service::<CampaignBudgets>();
-    let mut out = output(args);
+    let mut out = output(args.json);
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
     let (beacons, budgets) = (beacons_at(places.callers), budgets.as_deref());
@@ -139,14 +149,6 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         writeln!(out, "look at it with: vickrey log report --by seat --dir {}", record.display())?;
     }
     Ok(ended)
-}
-
-/// Where progress and reports go: with `--json` only the final result is printed.
-fn output(args: &DemoArgs) -> Box<dyn Write> {
-    match args.json {
-        true => Box::new(std::io::sink()),
-        false => Box::new(std::io::stdout().lock()),
-    }
 }
 
 /// Adds the replay of the record to the result, and prints it.

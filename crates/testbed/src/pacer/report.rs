@@ -124,7 +124,7 @@ pub(super) struct RunTimes {
     pub busy: Duration,
 }
 
-fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
+pub(super) fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
     Quantiles {
         p50: histogram.value_at_quantile(0.5),
         p90: histogram.value_at_quantile(0.9),

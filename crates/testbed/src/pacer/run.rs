@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
+use pacer_wire::DecisionCode;
 use runtime::process::pin_to_core;
 
 use super::client::{LoadClient, LoadMoment};
 use super::options::{PacerLoadError, PacerLoadOptions};
-use super::report::{PacerLoadCounts, PacerLoadReport, RunTimes};
+use super::report::{PacerLoadCounts, PacerLoadReport, RunTimes, quantiles};
 use super::requests::RequestSource;
+use crate::load::Quantiles;
 
 /// Longest wait for the catalogue, and for the last settlements.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,6 +26,12 @@ pub struct PacerLoadProgress {
     pub elapsed: Duration,
     /// Measured requests with a decision.
     pub requests: u64,
+    /// The authorised among them.
+    pub authorised: u64,
+    /// From the intended time of a batch to its decisions, in microseconds.
+    pub latency_us: Quantiles,
+    /// Cost of all wins that were booked, in nanos.
+    pub billed_nanos: u128,
 }
 
 struct Load<'o> {
@@ -75,8 +83,7 @@ pub fn run(
         }
         if shown + 20 * TURN <= now {
             shown = now;
-            let requests = load.counts.requests();
-            show(&PacerLoadProgress { elapsed: now - begun, requests });
+            show(&progress(&load.counts, now - begun));
         }
     }
     let ended = Instant::now();
@@ -84,6 +91,16 @@ pub fn run(
     let measured = ended.saturating_duration_since(measured);
     let times = RunTimes { measured, busy: measured.saturating_sub(idle) };
     Ok(PacerLoadReport::of(&load.counts, options.address.to_string(), times))
+}
+
+fn progress(counts: &PacerLoadCounts, elapsed: Duration) -> PacerLoadProgress {
+    PacerLoadProgress {
+        elapsed,
+        requests: counts.requests(),
+        authorised: counts.decisions[DecisionCode::Authorised as usize],
+        latency_us: quantiles(&counts.latency_us),
+        billed_nanos: counts.billed_nanos,
+    }
 }
 
 impl<'o> Load<'o> {

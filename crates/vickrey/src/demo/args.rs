@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::peers::long_run::parse_duration;
 
 /// All listeners are on loopback, on ports that the system chooses.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DemoArgs {
+    #[command(subcommand)]
+    pub(super) other: Option<OtherDemo>,
     /// Duration of the run; Ctrl-C ends it sooner, with the same report
     #[arg(long, default_value = "30s", value_parser = parse_length)]
     pub(super) duration: Duration,
@@ -35,6 +38,31 @@ pub(crate) struct DemoArgs {
     /// Print a configuration like the demo's, with fixed ports and directories, and exit
     #[arg(long)]
     pub(super) print_config: bool,
+}
+
+/// Demos of one service alone.
+#[derive(Debug, Subcommand)]
+pub(super) enum OtherDemo {
+    /// Run a pacer and a bidder that asks it, over a real socket: decisions per second, latency, and
+    /// the spend of campaigns beside its target
+    Pacer(PacerDemoArgs),
+}
+
+/// The pacer and the bidder are two threads of this process.
+#[derive(Debug, Args)]
+pub(super) struct PacerDemoArgs {
+    /// Duration of the run; Ctrl-C ends it sooner, with the same report
+    #[arg(long, default_value = "30s", value_parser = parse_length)]
+    pub(super) duration: Duration,
+    /// Bid requests per second; the pacer can do millions, see `vickrey hammer pacer`
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1_000..))]
+    pub(super) rate: u64,
+    /// Seed of the requests
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Print only the final result, as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 fn parse_length(text: &str) -> Result<Duration, String> {

@@ -96,7 +96,7 @@ pub(super) fn decimal(number: u64, places: u32) -> String {
     format!("{}.{:03}", number / one, number % one / (one / 1000))
 }
 
-fn utc(at: SystemTime) -> String {
+pub(super) fn utc(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map(|at| at.to_string()).unwrap_or_default()

@@ -58,6 +58,14 @@ impl Drop for Screen {
     }
 }
 
+/// Where progress and reports go: with `--json` only the final result is printed.
+pub(super) fn output(is_json: bool) -> Box<dyn io::Write> {
+    match is_json {
+        true => Box::new(std::io::sink()),
+        false => Box::new(std::io::stdout().lock()),
+    }
+}
+
 fn put(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

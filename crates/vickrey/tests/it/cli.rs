@@ -38,6 +38,8 @@ fn wrong_usage_exits_64() {
     check(&[], 64, &[], &["Usage"]);
     check(&["auction"], 64, &[], &["unrecognized subcommand 'auction'"]);
     check(&["serve"], 64, &[], &["--config <FILE>"]);
+    check(&["demo", "pacer", "--help"], 0, &["--duration", "--rate", "--json"], &[]);
+    check(&["demo", "pacer", "--rate", "9"], 64, &[], &["--rate"]);
     check(&["demo", "--duration", "5"], 64, &[], &["needs a unit, for example 10s"]);
     check(&["demo", "--duration", "0s"], 64, &[], &["must be longer than 0s"]);
     check(&["demo", "--dsps", "0"], 64, &[], &["--dsps"]);
@@ -564,4 +566,26 @@ fn results_come_as_json() {
     let demo = json(&["demo", "--json", "--duration", "1s", "--dsps", "5", "--rate", "50"], 0);
     assert!(demo["summary"]["auctions"].as_u64().unwrap() > 0, "{demo}");
     assert_eq!(demo["replay"]["exact"], true);
+    let pacer = json(&["demo", "pacer", "--json", "--duration", "2s", "--rate", "5000"], 0);
+    assert_eq!(pacer["ledger_nanos"], pacer["load"]["billed_nanos"]);
+    assert!(pacer["ledger_nanos"].as_u64().unwrap() > 0, "{pacer}");
+}
+
+#[test]
+fn the_pacer_s_demo_runs_to_its_end() {
+    let output = run(&["demo", "pacer", "--duration", "5s", "--rate", "5000"]);
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{out}{}", String::from_utf8_lossy(&output.stderr));
+    for want in [
+        "pacer at 127.0.0.1:",
+        " decisions/s ",
+        " authorised ",
+        "batch latency ",
+        "campaigns (USD)",
+        "  sprint (asap) ",
+        "ledger and bidder agree to the nano: ",
+    ] {
+        assert!(out.contains(want), "no `{want}` in:\n{out}");
+    }
+    assert!(!out.contains('\x1b'), "no terminal, no escape codes: {out:?}");
 }

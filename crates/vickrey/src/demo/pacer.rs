@@ -1,0 +1,271 @@
+//! `vickrey demo pacer`: a pacer and a bidder in one process, over a real socket. In the end their
+//! books must agree to the nano.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use console::style;
+use runtime::config::{Loaded, parse_loaded};
+use runtime::control::Control;
+use runtime::listen::listen;
+use runtime::service::{Shell, ShellOptions};
+use runtime::shutdown::Shutdown;
+use serde_json::json;
+use testbed::pacer::{self, PacerLoadOptions, PacerLoadProgress, PacerLoadReport};
+use units::{Nanos, Ppm};
+
+use super::args::PacerDemoArgs;
+use super::campaigns::{decimal, utc};
+use super::screen::{Screen, output};
+use crate::budgets::{CampaignBudgets, standing};
+use crate::config::{read_config, services};
+use crate::exit::{CommandFailure, Exit};
+use crate::peers::long_run::stop_on_signal;
+
+/// Interval between pages on a terminal, and between lines otherwise.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
+const PRINT_EVERY: Duration = Duration::from_secs(2);
+/// Longest wait for the ledger to take the last wins.
+const BOOKS_PATIENCE: Duration = Duration::from_secs(10);
+/// Widest bar, in characters.
+const BAR: u64 = 24;
+
+/// Share of authorised bids that win; the others are reported as lost.
+const WON: Ppm = Ppm::new(100_000).expect("a share");
+const BIDDABLE: Ppm = Ppm::new(300_000).expect("a share");
+/// What a win costs on average, in nanos: the middle of the testbed's values, less a quarter.
+const WIN_NANOS: u64 = 2_250_000;
+
+/// A campaign, and its budget as a share of what its wins could cost, in percent.
+struct PacedPlan {
+    id: &'static str,
+    strategy: &'static str,
+    budget_percent: u64,
+}
+
+const PLANS: [PacedPlan; 4] = [
+    PacedPlan { id: "sprint", strategy: "asap", budget_percent: 40 },
+    PacedPlan { id: "steady", strategy: "even", budget_percent: 40 },
+    PacedPlan { id: "thrifty", strategy: "adaptive", budget_percent: 25 },
+    PacedPlan { id: "ample", strategy: "even", budget_percent: 400 },
+];
+
+impl PacedPlan {
+    fn budget(&self, args: &PacerDemoArgs) -> Nanos {
+        let requests = args.duration.as_secs().max(1).saturating_mul(args.rate);
+        let share = |whole: u64, ppm: Ppm| whole / 1000 * u64::from(ppm.get()) / 1000;
+        let wins = share(share(requests, BIDDABLE), WON) / PLANS.len() as u64;
+        Nanos::new(wins.saturating_mul(WIN_NANOS) / 100 * self.budget_percent)
+    }
+}
+
+/// The load's state, shared with its thread.
+#[derive(Default)]
+struct PacerDemoLoad {
+    progress: Mutex<Option<PacerLoadProgress>>,
+    is_done: AtomicBool,
+}
+
+pub(super) fn run(args: &PacerDemoArgs) -> anyhow::Result<Exit> {
+    runtime::process::keep_files_private();
+    let folder = tempfile::tempdir()?;
+    let bidders = listen(([127, 0, 0, 1], 0).into()).map_err(CommandFailure::unavailable)?;
+    let address = bidders.local_addr()?;
+    let Loaded { value: config, effective, .. } = parse_loaded(
+        "the demo's configuration",
+        &configuration(folder.path(), &address.to_string()),
+        read_config,
+    )?;
+    runtime::logging::start(config.logging.clone())?;
+    std::fs::write(folder.path().join("campaigns.toml"), campaigns(args))?;
+    let shutdown = Shutdown::new(config.drain);
+    let options = ShellOptions {
+        effective,
+        file: None,
+        folder: folder.path(),
+        listeners: vec![bidders],
+        shutdown: shutdown.clone(),
+        control: Control::start()?,
+    };
+    let shell = Shell::start(&services(), config, options).map_err(CommandFailure::of_shell)?;
+    let budgets = shell.service::<CampaignBudgets>().expect("the demo configures budgets");
+    let mut out = output(args.json);
+    writeln!(out, "pacer at {address}, {} bid requests/s in batches of 10", args.rate)?;
+    let metrics = shell.admin_address();
+    writeln!(out, "metrics at http://{metrics}/metrics; Ctrl-C ends the demo with its report\n")?;
+    let load = PacerLoadOptions {
+        address,
+        client: "demo".to_owned(),
+        secret: "demo".to_owned(),
+        connections: 8,
+        depth: 4,
+        batch: 10,
+        candidates: 1,
+        biddable: BIDDABLE,
+        won: WON,
+        lost: Ppm::ONE,
+        rate: Some(args.rate),
+        deadline: Duration::from_millis(100),
+        warm_up: Duration::ZERO,
+        duration: args.duration,
+        seed: args.seed,
+        core: None,
+    };
+    let report = drive(args, &load, &budgets, &mut *out)?;
+    writeln!(out, "{report}\n{}", lines(&budgets, args).join("\n"))?;
+    let spent = await_books(&budgets, report.billed_nanos);
+    shutdown.begin();
+    drop(budgets);
+    shell.join().map_err(CommandFailure::of_shell)?;
+    let billed = report.billed_nanos;
+    if args.json {
+        let result = json!({ "load": report, "ledger_nanos": spent });
+        writeln!(std::io::stdout(), "{result:#}")?;
+    }
+    if spent != billed {
+        let message =
+            format!("the ledger has spent {spent} nanos, and the bidder was billed {billed}");
+        return Err(CommandFailure::with_exit(Exit::Missed, anyhow::anyhow!(message)));
+    }
+    writeln!(out, "\nledger and bidder agree to the nano: {billed}")?;
+    Ok(Exit::Done)
+}
+
+/// Sends the load until the time is up or Ctrl-C, and shows progress.
+fn drive(
+    args: &PacerDemoArgs,
+    options: &PacerLoadOptions,
+    budgets: &CampaignBudgets,
+    out: &mut dyn Write,
+) -> anyhow::Result<PacerLoadReport> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let _signals = stop_on_signal(Arc::clone(&stop))?;
+    let load = PacerDemoLoad::default();
+    std::thread::scope(|scope| {
+        let bidder = scope.spawn(|| {
+            let report = pacer::run(options, &stop, &mut |now| {
+                *load.progress.lock().expect("nothing panics while it holds the progress") =
+                    Some(*now);
+            });
+            load.is_done.store(true, Ordering::Relaxed);
+            report
+        });
+        let watched = watch(args, &load, budgets, out);
+        if watched.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let report = bidder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        watched?;
+        report.map_err(CommandFailure::unavailable)
+    })
+}
+
+fn watch(
+    args: &PacerDemoArgs,
+    load: &PacerDemoLoad,
+    budgets: &CampaignBudgets,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut screen = if args.json { None } else { Screen::open()? };
+    let every = if screen.is_some() { DRAW_EVERY } else { PRINT_EVERY };
+    let (mut last, mut due) = (None::<PacerLoadProgress>, Instant::now() + every);
+    while !load.is_done.load(Ordering::Relaxed) {
+        std::thread::park_timeout(Duration::from_millis(50));
+        let now = *load.progress.lock().expect("nothing panics while it holds the progress");
+        let Some(now) = now.filter(|_| due <= Instant::now()) else { continue };
+        due += every;
+        let head = head(&now, last.as_ref());
+        last = Some(now);
+        match &mut screen {
+            Some(screen) => {
+                let size = screen.size();
+                let title = style("vickrey demo pacer").bold();
+                let left = args.duration.saturating_sub(now.elapsed).as_secs();
+                let lines = lines(budgets, args).join("\n");
+                let page = format!("{title} {left} s left; Ctrl-C ends it\n\n{head}\n\n{lines}\n");
+                screen.draw(&page, size)?;
+            }
+            None => writeln!(out, "{:>3} s  {head}", now.elapsed.as_secs())?,
+        }
+    }
+    Ok(())
+}
+
+fn head(now: &PacerLoadProgress, last: Option<&PacerLoadProgress>) -> String {
+    let (before, since) = last.map_or((0, Duration::ZERO), |last| (last.requests, last.elapsed));
+    let millis = (now.elapsed - since).as_millis().max(1);
+    let rate = u128::from(now.requests - before) * 1000 / millis;
+    let authorised = u128::from(now.authorised) * 100 / u128::from(now.requests.max(1));
+    let latency = &now.latency_us;
+    let billed = u64::try_from(now.billed_nanos).unwrap_or(u64::MAX);
+    format!(
+        "{rate} decisions/s  {authorised} % authorised  batches p50 {} us p99 {} us p99.9 {} us  billed {} USD",
+        latency.p50,
+        latency.p99,
+        latency.p999,
+        decimal(billed, 9)
+    )
+}
+
+/// A heading, and a line for each campaign with its spend, target and budget.
+fn lines(budgets: &CampaignBudgets, args: &PacerDemoArgs) -> Vec<String> {
+    let heading =
+        format!("{:<20} {:>10} {:>10} {:>10}", "campaigns (USD)", "spent", "target", "budget");
+    let mut lines = vec![style(heading).bold().to_string()];
+    for plan in &PLANS {
+        let budget = plan.budget(args).get();
+        let (spent, target) = standing(budgets, plan.id);
+        let spent = spent.unwrap_or(Nanos::ZERO).get();
+        let target = target.map_or_else(|| "–".to_owned(), |target| decimal(target.get(), 9));
+        let width = spent.saturating_mul(BAR).checked_div(budget).unwrap_or(0).min(BAR);
+        let bar = style("█".repeat(usize::try_from(width).unwrap_or(0))).green();
+        let (spent, budget) = (decimal(spent, 9), decimal(budget, 9));
+        let name = format!("{} ({})", plan.id, plan.strategy);
+        lines.push(format!("  {name:<18} {spent:>10} {target:>10} {budget:>10}  {bar}"));
+    }
+    lines
+}
+
+/// The ledger's spend, once it is what was billed, or after a while.
+fn await_books(budgets: &CampaignBudgets, billed: u128) -> u128 {
+    let until = Instant::now() + BOOKS_PATIENCE;
+    loop {
+        let of = |plan: &PacedPlan| standing(budgets, plan.id).0.unwrap_or(Nanos::ZERO).get();
+        let spent = PLANS.iter().map(|plan| u128::from(of(plan))).sum();
+        if spent == billed || until <= Instant::now() {
+            return spent;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn configuration(folder: &Path, bidders: &str) -> String {
+    let at = |name: &str| folder.join(name).display().to_string();
+    format!(
+        "[runtime]\nshards = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nfilter = \"warn\"\n\
+         [record]\ndirectory = {:?}\n\
+         [budgets]\ndirectory = {:?}\ncampaigns = \"campaigns.toml\"\nslot = \"1s\"\n\
+         [pacer]\nlisten = \"{bidders}\"\n[[pacer.client]]\nid = \"demo\"\nsecret = \"demo\"\n",
+        at("record"),
+        at("budgets")
+    )
+}
+
+fn campaigns(args: &PacerDemoArgs) -> String {
+    let now = SystemTime::now();
+    let (start, end) = (utc(now), utc(now + args.duration + Duration::from_secs(2)));
+    let mut text = String::from("[[account]]\nid = \"acme\"\ncurrency = \"USD\"\n");
+    for plan in &PLANS {
+        let (id, strategy, budget) = (plan.id, plan.strategy, decimal(plan.budget(args).get(), 9));
+        let _ = write!(
+            text,
+            "[[campaign]]\nid = \"{id}\"\naccount = \"acme\"\nstart = \"{start}\"\nend = \"{end}\"\n\
+             budget = \"{budget}\"\nstrategy = {{ name = \"{strategy}\" }}\n"
+        );
+    }
+    text
+}
