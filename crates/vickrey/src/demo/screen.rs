@@ -61,8 +61,8 @@ impl Drop for Screen {
 /// Where progress and reports go: with `--json` only the final result is printed.
 pub(super) fn output(is_json: bool) -> Box<dyn io::Write> {
     match is_json {
-        true => Box::new(std::io::sink()),
-        false => Box::new(std::io::stdout().lock()),
+        true => Box::new(io::sink()),
+        false => Box::new(io::stdout().lock()),
     }
 }
 
