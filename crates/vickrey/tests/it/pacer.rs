@@ -2,6 +2,7 @@
 //! bytes that are not frames. The books are compared to the nano.
 
 mod bad_input;
+mod ceilings;
 mod clients;
 mod exchanges;
 mod fixtures;
