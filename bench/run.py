@@ -69,6 +69,7 @@ SCENARIOS = (
     "log-read",
     "log-start",
     "budget-core",
+    "budget-core-22m",
     "budget-store",
     "budget-auction",
     "budget-campaigns",
@@ -78,7 +79,7 @@ SCENARIOS = (
 # Groups of scenarios under one name.
 GROUPS = {
     "log": ("log-commit", "log-read", "log-start"),
-    "budgets": ("budget-core", "budget-store", "budget-auction", "budget-campaigns"),
+    "budgets": ("budget-core", "budget-core-22m", "budget-store", "budget-auction", "budget-campaigns"),
 }
 
 EPILOG = """\
@@ -102,6 +103,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   log-start  the first auction over 10 GiB of a log whose end is torn; needs that much disk
   log        the last three
   budget-core  what a shard pays to decide, reserve and settle; counters and a map beside it
+  budget-core-22m  the same with 22 million open reservations
   budget-store durable batches of leases; the same bytes written and synced raw
   budget-auction    what an auction pays for accounts of seats, and for 100 direct campaigns
   budget-campaigns  100,000 campaigns: memory, reloads, and latency meanwhile
@@ -312,7 +314,8 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "log-commit": lambda: log.commit(bench, rounds.count, say),
         "log-read": lambda: log.read_back(bench, rounds.count, say),
         "log-start": lambda: log.start(bench, rounds.count, say),
-        "budget-core": lambda: budgets.core(bench, rounds.count, say),
+        "budget-core": lambda: budgets.core(bench, rounds.count, budgets.OPEN[0], say),
+        "budget-core-22m": lambda: budgets.core(bench, rounds.count, budgets.OPEN[1], say),
         "budget-store": lambda: budgets.store(bench, rounds.count, say),
         "budget-auction": lambda: budget_auction.auction(bench, rounds, say),
         "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),

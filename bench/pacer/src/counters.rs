@@ -35,9 +35,11 @@ impl Keeper for Counters {
         (campaign, amount)
     }
 
-    fn settle(&mut self, (campaign, amount): (u32, u64), price: u64) {
-        self.left[crate::cast(campaign)].fetch_add(amount - price, Ordering::AcqRel);
-        self.spent[crate::cast(campaign)].fetch_add(price, Ordering::AcqRel);
+    fn settle(&mut self, settlements: &[((u32, u64), u64)]) {
+        for ((campaign, amount), price) in settlements {
+            self.left[crate::cast(*campaign)].fetch_add(amount - price, Ordering::AcqRel);
+            self.spent[crate::cast(*campaign)].fetch_add(*price, Ordering::AcqRel);
+        }
     }
 
     fn pass(&mut self, _time: Duration) {}

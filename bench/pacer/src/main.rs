@@ -54,8 +54,8 @@ trait Keeper {
     /// Reserves an amount in nanos.
     fn reserve(&mut self, campaign: u32, amount: u64) -> Self::Reservation;
 
-    /// Settles a reservation, at three quarters of its amount.
-    fn settle(&mut self, reservation: Self::Reservation, price: u64);
+    /// Settles reservations at these prices.
+    fn settle(&mut self, settlements: &[(Self::Reservation, u64)]);
 
     /// Lets time pass.
     fn pass(&mut self, time: Duration);
@@ -114,6 +114,8 @@ struct Load<R> {
     campaigns: u32,
     open: std::collections::VecDeque<(R, u64)>,
     open_max: usize,
+    /// Those of a batch, with their prices.
+    settlements: Vec<(R, u64)>,
     random: u64,
     spent: u64,
 }
@@ -122,7 +124,14 @@ impl<R: Copy> Load<R> {
     fn new(options: &Options) -> Self {
         let open = std::collections::VecDeque::with_capacity(options.open + BATCH);
         let random = 0x9e37_79b9_7f4a_7c15;
-        Self { campaigns: options.campaigns, open, open_max: options.open, random, spent: 0 }
+        Self {
+            campaigns: options.campaigns,
+            open,
+            open_max: options.open,
+            settlements: Vec::with_capacity(2 * BATCH),
+            random,
+            spent: 0,
+        }
     }
 
     /// Runs at least `requests` requests. Returns the times and the number of requests.
@@ -147,12 +156,13 @@ impl<R: Copy> Load<R> {
             }
             took.reserve += begun.elapsed();
             let billed = self.open.len().saturating_sub(self.open_max);
+            // At three quarters of their amounts.
+            let paid = |(reservation, price): (R, u64)| (reservation, price - price / 4);
+            self.settlements.clear();
+            self.settlements.extend(self.open.drain(..billed).map(paid));
+            self.spent += self.settlements.iter().map(|(_, paid)| paid).sum::<u64>();
             let begun = Instant::now();
-            for (reservation, price) in self.open.drain(..billed) {
-                let paid = price - price / 4;
-                keeper.settle(reservation, paid);
-                self.spent += paid;
-            }
+            keeper.settle(&self.settlements);
             took.settle += begun.elapsed();
             keeper.pass(Duration::from_micros(BATCH as u64));
         }

@@ -58,14 +58,16 @@ impl Keeper for Map {
         number
     }
 
-    fn settle(&mut self, reservation: u64, price: u64) {
-        let mut books = self.books();
-        let known = books.reservations.remove(&reservation);
-        let (campaign, amount, _) = known.expect("it is open");
-        let budget = books.budgets.get_mut(&campaign).expect("there is such a campaign");
-        budget.reserved -= amount;
-        budget.free += amount - price;
-        budget.spent += price;
+    fn settle(&mut self, settlements: &[(u64, u64)]) {
+        for (reservation, price) in settlements {
+            let mut books = self.books();
+            let known = books.reservations.remove(reservation);
+            let (campaign, amount, _) = known.expect("it is open");
+            let budget = books.budgets.get_mut(&campaign).expect("there is such a campaign");
+            budget.reserved -= amount;
+            budget.free += amount - price;
+            budget.spent += price;
+        }
     }
 
     fn pass(&mut self, time: Duration) {

@@ -20,16 +20,20 @@ pub struct Shard {
     at: ShardTime,
 }
 
+/// Settlements whose memory is read together, as the pacer does it.
+const GROUP: usize = 32;
+
 impl Shard {
     pub fn new(campaigns: u32, open: usize) -> Result<Self> {
-        let room = u32::try_from(open)?.saturating_mul(4).max(1 << 16);
+        let room = u32::try_from(open)?.saturating_mul(4).clamp(1 << 16, 1 << 24);
         let options = ShardOptions {
             origin: TokenOrigin { node: 1, epoch: Epoch(1), shard: 0 },
             ttls: vec![Duration::from_secs(60), Duration::from_secs(1800)],
             late_window: Duration::from_secs(60),
             slots_max: campaigns,
             books_max: 2 * campaigns,
-            reservations_max: 1 << 24,
+            // A million per second, for their lifetime and the late window.
+            reservations_max: 1 << 27,
             lines_max: room,
         };
         let mut shard = pacer_core::shard::ShardLedger::new(&options)?;
@@ -67,9 +71,14 @@ impl Keeper for Shard {
         reserved.expect("there is money")
     }
 
-    fn settle(&mut self, reservation: ReservationToken, price: u64) {
-        let claim = self.shard.claim(&reservation, self.at.tick).expect("it is open");
-        self.shard.settle(claim, Nanos::new(price));
+    fn settle(&mut self, settlements: &[(ReservationToken, u64)]) {
+        for group in settlements.chunks(GROUP) {
+            self.shard.warm_tokens(group.iter().map(|(reservation, _)| reservation));
+            for (reservation, price) in group {
+                let claim = self.shard.claim(reservation, self.at.tick).expect("it is open");
+                self.shard.settle(claim, Nanos::new(*price));
+            }
+        }
     }
 
     fn pass(&mut self, time: Duration) {

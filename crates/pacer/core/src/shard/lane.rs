@@ -72,6 +72,16 @@ pub(super) struct ReservationPlace {
     pub expires: Tick,
 }
 
+/// Where a token's state and sum are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TokenPlace {
+    /// Its number in this epoch.
+    pub sequence: u64,
+    /// Position of its sum. None if its time is over, or if it names a sum that never was.
+    line: Option<usize>,
+    is_over: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct ExpiryClass {
     ttl: Duration,
@@ -132,6 +142,16 @@ impl ExpiryClass {
         line.and_then(|at| self.lines.get(at)).map_or(0, |line| line.reserved)
     }
 
+    /// Reads a token's state and sum. The result means nothing.
+    #[inline]
+    pub fn warm_token(&self, token: &ReservationToken) -> u64 {
+        let bucket = self.bucket_at(token).ok().and_then(|at| self.buckets.get(at));
+        let Some(bucket) = bucket else { return 0 };
+        let state = self.state(bucket.sequence_first + u64::from(token.sequence));
+        let at = self.line_at(bucket.line_first + u64::from(token.line));
+        state ^ self.lines.get(at).map_or(0, |line| line.reserved)
+    }
+
     /// Takes a reservation. None if there is no room; then nothing has changed.
     #[inline]
     pub fn place(&mut self, book: u32, amount: u64, now: Tick) -> Option<ReservationPlace> {
@@ -163,57 +183,63 @@ impl ExpiryClass {
         })
     }
 
-    /// The state of a token of this class.
-    pub fn standing(&self, token: &ReservationToken) -> Result<ReservationState, TokenRejection> {
+    /// Where a token of this class is. Valid until the next change.
+    pub fn find(&self, token: &ReservationToken) -> Result<TokenPlace, TokenRejection> {
         let at = self.bucket_at(token)?;
         let bucket = &self.buckets[at];
         if token.sequence >= bucket.sequences {
             return Err(TokenRejection::NeverMade);
         }
-        Ok(match self.state(bucket.sequence_first + u64::from(token.sequence)) {
-            OPEN if at < self.expired => ReservationState::Expired,
+        let is_over = at < self.expired;
+        let line = (!is_over && token.line < bucket.lines)
+            .then(|| self.line_at(bucket.line_first + u64::from(token.line)));
+        Ok(TokenPlace {
+            sequence: bucket.sequence_first + u64::from(token.sequence),
+            line,
+            is_over,
+        })
+    }
+
+    /// The state of the token there.
+    pub fn standing(&self, place: &TokenPlace) -> ReservationState {
+        match self.state(place.sequence) {
+            OPEN if place.is_over => ReservationState::Expired,
             OPEN => ReservationState::Open,
             CLAIMED => ReservationState::Claimed,
             WON => ReservationState::Won,
             _ => ReservationState::Released,
-        })
+        }
     }
 
     /// Whether an open token's amount is part of the sum that it names.
-    pub fn covers(&self, token: &ReservationToken, book: u32) -> bool {
-        let line = self.line_of_token(token).map(|at| self.lines[at]);
-        line.is_some_and(|line| line.book == book && line.reserved >= token.amount.get())
+    pub fn covers(&self, place: &TokenPlace, amount: u64, book: u32) -> bool {
+        let line = place.line.map(|at| self.lines[at]);
+        line.is_some_and(|line| line.book == book && line.reserved >= amount)
     }
 
-    /// Claims or releases an open reservation: from now on it does not expire.
-    pub fn take_out(&mut self, token: &ReservationToken, standing: ReservationState) {
-        self.mark(token, standing);
-        let at = self.line_of_token(token).expect("an open token's sum is there");
-        let reserved = self.lines[at].reserved.checked_sub(token.amount.get());
+    /// Claims or releases the open reservation there: from now on it does not expire.
+    pub fn take_out(&mut self, place: &TokenPlace, amount: u64, standing: ReservationState) {
+        self.set(place.sequence, state_of(standing));
+        let at = place.line.expect("an open token's sum is there");
+        let reserved = self.lines[at].reserved.checked_sub(amount);
         self.lines[at].reserved = reserved.expect("a sum covers every open reservation");
     }
 
     /// Reopens a claimed reservation. Returns false if its time is over.
     pub fn put_back(&mut self, token: &ReservationToken) -> bool {
-        self.mark(token, ReservationState::Open);
-        let is_open = self.bucket_at(token).is_ok_and(|at| at >= self.expired);
-        if is_open {
-            let at = self.line_of_token(token).expect("an open bucket's sums are there");
+        let Ok(place) = self.find(token) else { return false };
+        self.set(place.sequence, OPEN);
+        if !place.is_over {
+            let at = place.line.expect("an open bucket's sums are there");
             self.lines[at].reserved += token.amount.get();
         }
-        is_open
+        !place.is_over
     }
 
-    /// Sets a reservation's state, if it is still remembered.
-    pub fn mark(&mut self, token: &ReservationToken, standing: ReservationState) {
-        let state = match standing {
-            ReservationState::Open | ReservationState::Expired => OPEN,
-            ReservationState::Claimed => CLAIMED,
-            ReservationState::Won => WON,
-            ReservationState::Released => RELEASED,
-        };
-        if let Ok(at) = self.bucket_at(token) {
-            self.set(self.buckets[at].sequence_first + u64::from(token.sequence), state);
+    /// Sets the state of the reservation with this number, if it is still remembered.
+    pub fn mark(&mut self, sequence: u64, standing: ReservationState) {
+        if self.sequence_oldest() <= sequence {
+            self.set(sequence, state_of(standing));
         }
     }
 
@@ -292,12 +318,6 @@ impl ExpiryClass {
         Ok(index(after))
     }
 
-    fn line_of_token(&self, token: &ReservationToken) -> Option<usize> {
-        let at = self.bucket_at(token).ok().filter(|at| *at >= self.expired)?;
-        let bucket = &self.buckets[at];
-        (token.line < bucket.lines).then(|| self.line_at(bucket.line_first + u64::from(token.line)))
-    }
-
     fn line_at(&self, line: u64) -> usize {
         wrap(line, self.lines_max)
     }
@@ -310,6 +330,15 @@ impl ExpiryClass {
         let word = &mut self.bits[wrap(sequence / WORD, self.bits.len())];
         let shift = sequence % WORD * 2;
         *word = *word & !(0b11 << shift) | state << shift;
+    }
+}
+
+const fn state_of(standing: ReservationState) -> u64 {
+    match standing {
+        ReservationState::Open | ReservationState::Expired => OPEN,
+        ReservationState::Claimed => CLAIMED,
+        ReservationState::Won => WON,
+        ReservationState::Released => RELEASED,
     }
 }
 

@@ -112,6 +112,8 @@ pub struct TokenClaim {
     pub(super) token: ReservationToken,
     pub(super) book: u32,
     pub(super) was: ReservationState,
+    /// Number of the reservation in its class.
+    pub(super) sequence: u64,
 }
 
 impl TokenClaim {

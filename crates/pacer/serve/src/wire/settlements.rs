@@ -145,6 +145,7 @@ impl ShardSettlements {
     ) {
         self.record.clear();
         let mut writer = SettlementsWriter::new(&mut self.record);
+        ledger.warm_tokens(self.waiting.iter().take(WARM_MAX).map(|win| &win.token));
         for _ in 0..WINS_MAX {
             let Some(win) = self.waiting.pop_front() else { break };
             let own = win.token.origin() == ledger.origin();
@@ -189,6 +190,8 @@ impl ShardSettlements {
         while let Some((position, _)) = self.written.front().filter(|(at, _)| *at <= through) {
             let position = *position;
             let of_record = sequence - (through.0 - position.0);
+            let of_same = self.written.iter().take_while(|(at, _)| *at == position);
+            ledger.warm_tokens(of_same.take(WARM_MAX).map(|(_, claimed)| &claimed.win.token));
             let Self { written, earlier, results, feed, .. } = self;
             let wins = std::iter::from_fn(|| {
                 let (_, ClaimedWin { win, claim }) =
@@ -220,6 +223,9 @@ impl ShardSettlements {
         }
     }
 }
+
+/// Most wins whose reservations are read ahead at once.
+const WARM_MAX: usize = 32;
 
 /// Most wins of a record: below the length of a record, whatever the clients' ids.
 const WINS_MAX: usize = 2_048;
