@@ -130,6 +130,11 @@ impl PacerClient {
         self.shared.catalogue().all()
     }
 
+    /// Whether there is a connection with a catalogue.
+    pub fn is_connected(&self) -> bool {
+        self.shared.is_connected()
+    }
+
     /// The client's state.
     pub fn status(&self) -> ClientStatus {
         let shared = &self.shared;

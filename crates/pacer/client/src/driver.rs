@@ -147,7 +147,12 @@ impl<'d> ClientSession<'d> {
     ) -> Result<(), ConnectionError> {
         let greeted_by = Instant::now() + self.options.connect_timeout;
         loop {
+            let was_connected = self.shared.is_connected();
             reader.each(|frame| self.take(&frame))?;
+            if !was_connected {
+                // They may name campaigns by the handles of an earlier epoch.
+                while requests.try_recv().is_ok() {}
+            }
             let now = Instant::now();
             if !self.shared.is_connected() && greeted_by <= now {
                 return Err(ConnectionError::Timeout);

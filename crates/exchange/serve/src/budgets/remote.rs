@@ -9,7 +9,7 @@ mod offset;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use eventlog::lane::LaneHandle;
+use eventlog::lane::{LaneHandle, LaneState};
 use exchange_core::WinCost;
 use pacer_client::{
     AuthorisedAmount, AuthorisedBid, Candidate, DecisionCode, Offer, PacerClient,
@@ -128,18 +128,11 @@ impl ShardPacer {
         until: Instant,
     ) -> Result<AskedWin, SpendRefusal> {
         // What is billed must become durable here.
-        if self.durable.state() != eventlog::lane::LaneState::Writing {
+        if self.durable.state() != LaneState::Writing || !self.client.is_connected() {
             return Err(SpendRefusal::LedgerUnavailable);
         }
-        let status = self.client.status();
         let campaign = self.client.campaign(&seat.account, &seat.campaign);
-        let campaign = campaign.filter(|_| status.is_connected);
-        let unknown = if status.is_connected {
-            SpendRefusal::Unknown
-        } else {
-            SpendRefusal::LedgerUnavailable
-        };
-        let campaign = campaign.ok_or(unknown)?;
+        let campaign = campaign.ok_or(SpendRefusal::Unknown)?;
         // The currency has no rate.
         let owed = cost_in(campaign.currency).ok_or(SpendRefusal::Unknown)?;
         let within = until.saturating_duration_since(Instant::now());

@@ -135,6 +135,21 @@ pub fn page() -> String {
     page.body
 }
 
+/// The page of an exchange whose pacer is another process.
+pub fn page_with_remote_pacer() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let services = format!(
+        "[exchange.notices]\nurl = \"https://exchange.example/n/\"\n\
+         [exchange.pacer]\naddress = \"127.0.0.1:1\"\nid = \"exchange-1\"\nsecret = \"s\"\n\
+         [[exchange.pacer.seat]]\ndsp = \"d\"\nseat = \"s\"\naccount = \"a\"\ncampaign = \"c\"\n\
+         [record]\ndirectory = {:?}\n",
+        folder.path().join("record")
+    );
+    let dsp = table("d", &dsp().to_string(), "seats = [\"s\"]");
+    let server = Server::start(&(services + &dsp));
+    server.ask("GET", "/metrics", "").body
+}
+
 #[test]
 fn what_is_drawn_and_alerted_on_is_on_the_page() {
     let page = page();

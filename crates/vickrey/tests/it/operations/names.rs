@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::dashboard::{PREFIXES, is_name, page};
+use super::dashboard::{PREFIXES, is_name, page, page_with_remote_pacer};
 use crate::program::root;
 
 /// Folders and file endings of the texts that name metrics.
@@ -80,7 +80,7 @@ fn problems(text: &str, page: &str) -> Vec<String> {
 
 #[test]
 fn documents_name_metrics_as_the_page_does() {
-    let (page, documents) = (page(), documents());
+    let (page, documents) = (page() + &page_with_remote_pacer(), documents());
     let mut found = Vec::new();
     let mut named = 0;
     for document in &documents {
