@@ -29,6 +29,7 @@ mod reply;
 mod rfc3339;
 mod route;
 mod server;
+mod shown;
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ pub use rfc3339::rfc3339;
 pub use route::operation::{Operation, SchemaOf};
 pub use route::{Api, ApiCall, Method, Route};
 pub use server::HEALTH_CONNECTIONS;
+pub use shown::{CountsByLabel, LatencyView, counts_schema};
 
 /// The running admin listener. It continues through a drain until it is stopped.
 #[derive(Debug)]

@@ -155,6 +155,14 @@ impl<M> PerShard<M> {
         Arc::clone(&self.0[index])
     }
 
+    /// The metrics of one shard, borrowed.
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn of(&self, index: usize) -> &M {
+        &self.0[index].0
+    }
+
     /// The metrics of all shards, for the scraper.
     pub fn iter(&self) -> impl Iterator<Item = &M> + Clone {
         self.0.iter().map(|set| &set.0)

@@ -9,3 +9,4 @@ mod fixtures;
 mod full;
 mod killed;
 mod life;
+mod reload;

@@ -3,7 +3,6 @@
 //! Shows what others count and grant. It does not keep the exchange alive: once that ends, requests
 //! are answered 503.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use exchange_core::delivery::{DeliveryCounters, LaneView};
@@ -11,15 +10,14 @@ use exchange_core::guard::{BreakerState, GuardLimits, GuardStatus};
 use exchange_core::record::CallOutcome;
 use exchange_core::{NotAsked, ResponseFate};
 use runtime::admin::{
-    Api, ApiCall, ErrorCode, Method, Operation, Reply, ReplyResult, Route, rfc3339,
+    Api, ApiCall, CountsByLabel, ErrorCode, LatencyView, Method, Operation, Reply, ReplyResult,
+    Route, counts_schema, rfc3339,
 };
 use runtime::config::masked_url;
-use runtime::metrics::{Counter, HistogramSnapshot};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use runtime::metrics::Counter;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::{Map, json};
 use tracing::info;
-use units::Ppm;
 
 use crate::generation::Generation;
 use crate::metrics::DspMetrics;
@@ -27,9 +25,6 @@ use crate::service::exchange::Exchange;
 
 /// Errors to show per DSP, the last ones.
 const ERRORS_SHOWN: usize = 20;
-
-/// Largest latency to resolve, in microseconds.
-const LATENCY_US_MAX: u64 = 1 << 24;
 
 fn routes() -> Vec<Route<Weak<Exchange>>> {
     let asked = |tag, id, summary| {
@@ -99,6 +94,7 @@ struct DspView {
     qps: QpsView,
     in_flight: InFlightView,
     connections: ConnectionsView,
+    /// From request to response.
     latency_us: LatencyView,
     /// Calls by outcome.
     #[schemars(schema_with = "calls_schema")]
@@ -162,18 +158,6 @@ struct InFlightView {
 struct ConnectionsView {
     open: i64,
     opened: u64,
-}
-
-/// Time from request to response, in microseconds, overstated by at most an eighth; null before the
-/// first response.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Latency")]
-struct LatencyView {
-    count: u64,
-    p50: Option<u64>,
-    p90: Option<u64>,
-    p99: Option<u64>,
-    p99_9: Option<u64>,
 }
 
 /// An error of a DSP.
@@ -246,8 +230,6 @@ struct LaneCounts {
     probed: bool,
 }
 
-type CountsByLabel = BTreeMap<&'static str, u64>;
-
 fn calls_schema(_: &mut SchemaGenerator) -> Schema {
     counts_schema(&CallOutcome::ALL.map(CallOutcome::label))
 }
@@ -258,12 +240,6 @@ fn responses_schema(_: &mut SchemaGenerator) -> Schema {
 
 fn not_asked_schema(_: &mut SchemaGenerator) -> Schema {
     counts_schema(&NotAsked::ALL.map(NotAsked::label))
-}
-
-fn counts_schema(labels: &[&str]) -> Schema {
-    let count = |label: &&str| ((*label).to_owned(), json!({ "type": "integer", "minimum": 0 }));
-    let counts: Map<_, _> = labels.iter().map(count).collect();
-    json_schema!({ "type": "object", "properties": counts, "required": labels })
 }
 
 /// Answers for `exchange` while it exists.
@@ -335,7 +311,7 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> DspView {
             open: shards.iter().map(|shard| shard.open.value()).sum::<i64>(),
             opened: sum(&shards, |shard| &shard.opened),
         },
-        latency_us: latency(&shards),
+        latency_us: LatencyView::of(shards.iter().map(|shard| shard.latency.snapshot())),
         calls: by_label(CallOutcome::ALL.map(|outcome| {
             (outcome.label(), sum(&shards, |shard| &shard.outcomes[outcome as usize]))
         })),
@@ -374,19 +350,6 @@ fn sum(shards: &[&DspMetrics], counter: impl Fn(&DspMetrics) -> &Counter) -> u64
 
 fn by_label(counts: impl IntoIterator<Item = (&'static str, u64)>) -> CountsByLabel {
     counts.into_iter().collect()
-}
-
-fn latency(shards: &[&DspMetrics]) -> LatencyView {
-    let mut merged = HistogramSnapshot::default();
-    shards.iter().for_each(|shard| merged.merge(&shard.latency.snapshot()));
-    let quantile = |share| merged.quantile_us(share).map(|us| us.min(LATENCY_US_MAX));
-    LatencyView {
-        count: merged.count(),
-        p50: quantile(const { Ppm::new(500_000).expect("a share") }),
-        p90: quantile(const { Ppm::new(900_000).expect("a share") }),
-        p99: quantile(const { Ppm::new(990_000).expect("a share") }),
-        p99_9: quantile(const { Ppm::new(999_000).expect("a share") }),
-    }
 }
 
 /// The last errors of all shards, latest first.

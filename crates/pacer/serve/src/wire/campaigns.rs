@@ -9,6 +9,8 @@ use std::sync::Arc;
 use pacer_core::messages::CampaignIndex;
 use units::Currency;
 
+use super::bidders::{Bidder, BidderChanges, BidderList};
+use super::config::BidderConfig;
 use crate::registry::PublishedCatalogue;
 
 /// The account of a handle without a campaign.
@@ -27,43 +29,57 @@ pub(crate) struct NamedCampaign {
 }
 
 /// All campaigns of one generation, and who may name them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CampaignTable {
     pub generation: u64,
-    /// The generation that `changed` is relative to.
-    pub previous: u64,
-    /// Handles of campaigns that are new, changed or removed.
-    pub changed: Vec<u32>,
+    /// Counts tables: a generation has another one after each change of the clients.
+    pub revision: u64,
+    /// Handles of campaigns that are new, changed or removed since the revision before. None if
+    /// every client must learn all its campaigns anew.
+    pub changed: Option<Vec<u32>>,
+    /// Clients by number.
+    pub bidders: Vec<Arc<Bidder>>,
     /// By handle.
     campaigns: Vec<Option<NamedCampaign>>,
     /// The account's number by handle, or [`NO_ACCOUNT`]. Removed campaigns have none.
     accounts: Vec<u32>,
-    clients: Vec<ClientScope>,
+    /// Of each client: what it may spend on, and what it may settle.
+    scopes: Vec<(AccountSet, AccountSet)>,
 }
 
-/// The accounts of a client.
+/// Accounts of a client.
 #[derive(Clone, Debug)]
-enum ClientScope {
+enum AccountSet {
     All,
     /// A bit for each account.
-    Accounts(Vec<u64>),
+    Some(Vec<u64>),
 }
 
 /// Makes tables of successive catalogues.
 #[derive(Debug)]
 pub(crate) struct TableBuilder {
-    /// By client; empty: all accounts.
-    clients: Vec<BTreeSet<String>>,
+    bidders: BidderList,
     /// Accounts in the order in which they were first seen.
     numbers: HashMap<Arc<str>, u32>,
     campaigns: Vec<Option<NamedCampaign>>,
     generation: u64,
+    revision: u64,
 }
 
 impl TableBuilder {
-    /// For clients with these accounts, in the order of the configuration.
-    pub fn new(clients: Vec<BTreeSet<String>>) -> Self {
-        Self { clients, numbers: HashMap::new(), campaigns: Vec::new(), generation: 0 }
+    /// For these clients.
+    pub fn new(bidders: BidderList) -> Self {
+        let (numbers, campaigns) = (HashMap::new(), Vec::new());
+        Self { bidders, numbers, campaigns, generation: 0, revision: 0 }
+    }
+
+    /// The table with other clients, and how they differ. None if they are the same.
+    pub fn with_clients(
+        &mut self,
+        clients: Vec<BidderConfig>,
+    ) -> Option<(CampaignTable, BidderChanges)> {
+        let changes = self.bidders.replace(clients)?;
+        Some((self.next(None), changes))
     }
 
     /// The table of a catalogue. Campaigns that are no longer in it can still be settled.
@@ -89,19 +105,28 @@ impl TableBuilder {
         self.keep_removed(&mut campaigns);
         let changed = self.changed(&campaigns);
         self.campaigns = campaigns;
-        let previous = std::mem::replace(&mut self.generation, catalogue.number);
+        self.generation = catalogue.number;
+        self.next(Some(changed))
+    }
+
+    fn next(&mut self, changed: Option<Vec<u32>>) -> CampaignTable {
+        self.revision += 1;
         let spendable = |campaign: &Option<NamedCampaign>| {
             let campaign = campaign.as_ref().filter(|campaign| !campaign.is_removed);
             campaign.map_or(NO_ACCOUNT, |campaign| campaign.account_number)
         };
         let accounts = self.campaigns.iter().map(spendable).collect();
+        let scopes = self.bidders.bidders.iter().map(|bidder| {
+            (self.scope(&bidder.config.accounts), self.scope(&bidder.settleable))
+        });
         CampaignTable {
             generation: self.generation,
-            previous,
+            revision: self.revision,
             changed,
+            bidders: self.bidders.bidders.clone(),
             campaigns: self.campaigns.clone(),
             accounts,
-            clients: self.clients.iter().map(|accounts| self.scope(accounts)).collect(),
+            scopes: scopes.collect(),
         }
     }
 
@@ -129,15 +154,15 @@ impl TableBuilder {
         *self.numbers.entry(Arc::clone(account)).or_insert(next)
     }
 
-    fn scope(&self, accounts: &BTreeSet<String>) -> ClientScope {
+    fn scope(&self, accounts: &BTreeSet<String>) -> AccountSet {
         if accounts.is_empty() {
-            return ClientScope::All;
+            return AccountSet::All;
         }
         let mut bits = vec![0; self.numbers.len().div_ceil(64)];
         for number in accounts.iter().filter_map(|account| self.numbers.get(&**account)) {
             bits[position(number / 64)] |= 1 << (number % 64);
         }
-        ClientScope::Accounts(bits)
+        AccountSet::Some(bits)
     }
 }
 
@@ -146,14 +171,20 @@ impl CampaignTable {
     #[inline]
     pub fn spendable(&self, client: usize, handle: u32) -> Option<CampaignIndex> {
         let account = *self.accounts.get(position(handle))?;
-        let is_own = account != NO_ACCOUNT && self.clients[client].has(account);
+        let is_own = account != NO_ACCOUNT && self.scopes[client].0.has(account);
         is_own.then_some(CampaignIndex(handle))
     }
 
     /// The campaign, if the client may settle its reservations: also a removed one's.
     pub fn settleable(&self, client: usize, slot: CampaignIndex) -> Option<&NamedCampaign> {
         let campaign = self.campaigns.get(position(slot.0))?.as_ref()?;
-        self.clients[client].has(campaign.account_number).then_some(campaign)
+        self.scopes[client].1.has(campaign.account_number).then_some(campaign)
+    }
+
+    /// The campaign, if the client may see it: also a removed one.
+    pub fn visible(&self, client: usize, handle: u32) -> Option<&NamedCampaign> {
+        let campaign = self.campaigns.get(position(handle))?.as_ref()?;
+        self.scopes[client].0.has(campaign.account_number).then_some(campaign)
     }
 
     /// The campaigns that the client may name, with their handles.
@@ -161,17 +192,17 @@ impl CampaignTable {
         let all = (0_u32..).zip(&self.campaigns);
         let named = all.filter_map(|(handle, campaign)| Some((handle, campaign.as_ref()?)));
         named.filter(move |(_, campaign)| {
-            !campaign.is_removed && self.clients[client].has(campaign.account_number)
+            !campaign.is_removed && self.scopes[client].0.has(campaign.account_number)
         })
     }
 }
 
-impl ClientScope {
+impl AccountSet {
     #[inline]
     fn has(&self, account: u32) -> bool {
         match self {
             Self::All => true,
-            Self::Accounts(bits) => {
+            Self::Some(bits) => {
                 bits.get(position(account / 64)).is_some_and(|word| word >> (account % 64) & 1 == 1)
             }
         }

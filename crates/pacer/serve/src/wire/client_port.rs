@@ -1,17 +1,23 @@
 //! What a shard keeps of a connection while its task sleeps: replies that became ready meanwhile.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::task::Waker;
 
 use pacer_wire::{SettledWriter, SettlementCode, write_heartbeat};
+use runtime::metrics::Padded;
 use runtime::process::unix_ms;
+
+use super::counters::ClientCounts;
 
 /// A connection, as the rest of its shard sees it.
 #[derive(Debug)]
 pub(crate) struct ClientPort {
     pub id: u64,
-    /// Position of the client in the configuration.
+    /// The client's number.
     pub client: usize,
+    /// The client's counters on this shard.
+    pub counts: Arc<Padded<ClientCounts>>,
     /// Longest frame that the client accepts.
     pub frame_bytes_max: u32,
     /// Frames to write when the task runs next.
@@ -22,6 +28,8 @@ pub(crate) struct ClientPort {
     credit: Cell<u16>,
     /// Changes of campaigns that it has received: see [`ChangeLog`](super::changes::ChangeLog).
     pub changes_seen: Cell<u64>,
+    /// Whether the connection must end, because its client was removed.
+    pub is_dismissed: Cell<bool>,
 }
 
 /// Frames of settlements without all their results.
@@ -47,22 +55,31 @@ pub(crate) struct FrameEntry {
 }
 
 impl ClientPort {
-    pub fn new(id: u64, client: usize, frame_bytes_max: u32) -> Self {
+    pub fn new(
+        id: u64,
+        client: usize,
+        counts: Arc<Padded<ClientCounts>>,
+        frame_bytes_max: u32,
+    ) -> Self {
         Self {
             id,
             client,
+            counts,
             frame_bytes_max,
             outbox: RefCell::default(),
             waker: RefCell::default(),
             frames: RefCell::default(),
             credit: Cell::new(0),
             changes_seen: Cell::new(0),
+            is_dismissed: Cell::new(false),
         }
     }
 
-    /// Notes a credit that is about to be sent; returns whether it is 0 for the first time.
-    pub fn set_credit(&self, credit: u16) -> bool {
-        self.credit.replace(credit) > 0 && credit == 0
+    /// Notes a credit that is about to be sent.
+    pub fn note_credit(&self, credit: u16) {
+        if self.credit.replace(credit) > 0 && credit == 0 {
+            self.counts.credit_stalls.increment();
+        }
     }
 
     /// Sends a heartbeat that grants credit, if the client has none.
@@ -116,6 +133,12 @@ impl ClientPort {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
+    }
+
+    /// Ends the connection.
+    pub fn dismiss(&self) {
+        self.is_dismissed.set(true);
+        self.wake();
     }
 
     /// Wakes the connection's task.

@@ -170,6 +170,10 @@ impl Session {
                 Ok(Awaited::Shutdown) => {
                     return self.error(ProtocolError::Closing, "the server ends");
                 }
+                Ok(Awaited::Dismissal) => {
+                    let text = "the configuration no longer has this client";
+                    return self.error(ProtocolError::Denied, text);
+                }
                 Err(end) => return end,
             }
         }
@@ -194,7 +198,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for bytes, for replies that became ready, or for the end of the process.
+    /// Waits for bytes, for replies that became ready, or for what ends the connection.
     async fn wait(&mut self, stream: &mut ConnectionStream) -> Result<Awaited, SessionEnd> {
         if self.unread.start > 0 {
             self.input.copy_within(self.unread.clone(), 0);
@@ -203,6 +207,9 @@ impl Session {
         let Self { shard, port, input, unread, .. } = self;
         let mut stream = Pin::new(stream);
         std::future::poll_fn(|cx| {
+            if port.as_ref().is_some_and(|port| port.is_dismissed.get()) {
+                return Poll::Ready(Ok(Awaited::Dismissal));
+            }
             let mut buffer = ReadBuf::new(&mut input[unread.end..]);
             match stream.as_mut().poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
@@ -313,7 +320,7 @@ impl Session {
                 frame.heartbeat()?;
                 self.reserve(state, &port, times.now);
                 let credit = self.shard.credit(state);
-                self.shard.note_credit(&port, credit);
+                port.note_credit(credit);
                 write_heartbeat(&mut self.out, self.sequence, unix_ms() * 1_000_000, credit);
             }
         }
@@ -321,7 +328,6 @@ impl Session {
     }
 
     fn welcome(&mut self, state: &mut ShardState, hello: &Hello<'_>) -> Result<(), SessionEnd> {
-        let context = &self.shard.context;
         if VERSION < hello.version_min || hello.version_max < VERSION {
             let text = format!("this server speaks version {VERSION}");
             return Err(self.error(ProtocolError::Version, text));
@@ -330,21 +336,21 @@ impl Session {
             let text = format!("a client accepts frames of at least {FRAME_BYTES_MIN} bytes");
             return Err(self.error(ProtocolError::Length, text));
         }
-        let client = context.config.clients.iter().position(|client| *client.id == *hello.client);
-        let is_secret = client.is_some_and(|client| {
-            let secret = context.config.clients[client].secret.expose();
-            secret.as_bytes().ct_eq(hello.secret.as_bytes()).into()
+        let mut bidders = state.table.bidders.iter().enumerate();
+        let found = bidders.find(|(_, bidder)| *bidder.config.id == *hello.client);
+        let found = found.filter(|(_, bidder)| {
+            let secret = bidder.config.secret.expose();
+            !bidder.is_removed && bool::from(secret.as_bytes().ct_eq(hello.secret.as_bytes()))
         });
-        let Some(client) = client.filter(|_| is_secret) else {
-            self.shard.counts.denied.increment();
+        let Some((client, bidder)) = found else {
             return Err(self.error(ProtocolError::Denied, "unknown client, or wrong secret"));
         };
-        let Some(port) = self.shard.connect(client, hello.frame_bytes_max) else {
+        let Some(port) = self.shard.connect(client, bidder, hello.frame_bytes_max) else {
             let text = "too many connections of this client";
             return Err(self.error(ProtocolError::TooMany, text));
         };
         let credit = self.shard.credit(state);
-        self.shard.note_credit(&port, credit);
+        port.note_credit(credit);
         let welcome = self.welcome_fields(state, credit);
         write_welcome(&mut self.out, self.sequence, &welcome);
         self.shard.write_catalogue(state, &port, &mut self.out);
@@ -383,7 +389,7 @@ impl Session {
         times: FrameTimes,
     ) {
         let shard = Rc::clone(&self.shard);
-        let (context, counts) = (&*shard.context, &shard.counts.clients[port.client]);
+        let (context, counts) = (&*shard.context, &port.counts);
         counts.batches.increment();
         let waited = times.now.saturating_duration_since(times.received);
         let is_late = waited > Duration::from_micros(batch.deadline_us.into());
@@ -423,10 +429,10 @@ impl Session {
         code: DecisionCode,
     ) {
         let credit = self.shard.credit(state);
-        self.shard.note_credit(port, credit);
+        port.note_credit(credit);
         let (sequence, generation) = (self.sequence, state.table.generation);
         let mut decisions = DecisionsWriter::new(&mut self.out, sequence, generation, batch.len());
-        self.shard.counts.clients[port.client].decisions[code as usize].add(batch.len() as u64);
+        port.counts.decisions[code as usize].add(batch.len() as u64);
         batch.for_each(|_| decisions.refuse(code));
         decisions.finish(credit);
     }
@@ -436,9 +442,9 @@ impl Session {
         if self.priced_frames.is_empty() {
             return;
         }
-        let (context, counts) = (&*self.shard.context, &self.shard.counts.clients[port.client]);
+        let (context, counts) = (&*self.shard.context, &port.counts);
         let credit = self.shard.credit(state);
-        self.shard.note_credit(port, credit);
+        port.note_credit(credit);
         let (now, generation) = (self.shard.time(state, now), state.table.generation);
         let ShardState { shard: paced, priced, .. } = state;
         paced.warm(priced);
@@ -502,7 +508,7 @@ impl Session {
                     continue;
                 }
             };
-            self.shard.counts.clients[port.client].settlements[code as usize].increment();
+            port.counts.settlements[code as usize].increment();
             port.complete(place, code);
         }
     }
@@ -520,6 +526,7 @@ enum Awaited {
     Bytes,
     Replies,
     Shutdown,
+    Dismissal,
 }
 
 /// The least that a client must accept.

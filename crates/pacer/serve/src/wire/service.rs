@@ -10,16 +10,20 @@ use std::time::Duration;
 use eventlog::lane::{DurableRing, LaneEvent};
 use pacer_core::shard::{EarlierWins, PacedShard, ShardLedger, ShardOptionsError};
 use runtime::builder::Job;
-use runtime::config::Section;
+use runtime::admin::{Api, ChangeAllowance};
+use runtime::config::{Effective, Section};
 use runtime::metrics::{Exposition, PerShard};
 use runtime::process::unix_ms;
 use runtime::service::{
-    BoxError, LocalFuture, RunningService, Service, ServiceError, ServiceShard, Startup,
+    BoxError, LocalFuture, RunningService, Service, ServiceError, ServiceReload, ServiceShard,
+    Startup,
 };
 use runtime::shards::ShardContext;
 use tokio::sync::{mpsc, watch};
 use tracing::info;
 
+use super::api;
+use super::bidders::{BidderChanges, BidderList};
 use super::campaigns::{CampaignTable, TableBuilder};
 use super::classes::ReservationClasses;
 use super::config::PacerConfig;
@@ -28,7 +32,7 @@ use super::replay::{KeptRecords, SETTLEMENT_LOG, SettlementLog, SettlementReplay
 use super::settlements::ShardSettlements;
 use super::shard::{PacerContext, PacerShard, ShardSeat};
 use crate::ledger::rings::ShardRings;
-use crate::registry::CampaignRules;
+use crate::registry::{CampaignRules, PublishedCatalogue};
 use crate::service::{BIDDER_LEDGER, LedgerPort};
 
 /// How often the record is told what it must keep.
@@ -36,10 +40,13 @@ const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// A running pacer. `R` is the exchange's part of campaigns.
 pub struct PacerService<R> {
-    address: SocketAddr,
-    context: Arc<PacerContext>,
-    counts: PerShard<PacerCounts>,
-    tables: watch::Receiver<Arc<CampaignTable>>,
+    pub(super) address: SocketAddr,
+    /// The configuration of the start.
+    first: Option<Effective>,
+    pub(super) context: Arc<PacerContext>,
+    pub(super) counts: PerShard<PacerCounts>,
+    publisher: Arc<TablePublisher>,
+    pub(super) tables: watch::Receiver<Arc<CampaignTable>>,
     seats: Vec<Mutex<Option<ShardSeat>>>,
     jobs: Mutex<Vec<Job>>,
     rules: std::marker::PhantomData<fn() -> R>,
@@ -60,12 +67,19 @@ impl<R: CampaignRules> Service for PacerService<R> {
     const NAME: &'static str = "pacer";
     const NEEDS: &'static [&'static str] = &[BIDDER_LEDGER, "record"];
 
+    /// A reload applies `pacer.client`; it reports the other keys itself.
+    const FIXED_TABLES: &'static [&'static str] = &[];
+
     type Config = PacerConfig;
 
     fn read(s: &mut Section<'_>) -> Option<PacerConfig> {
         let about = "Answers bidders over TCP: which of their campaigns may spend on a bid request, and \
                      at what price. See docs/pacer-protocol.md. Needs [budgets] and [record].";
         s.table("pacer", about, PacerConfig::read)
+    }
+
+    fn absent() -> Vec<Api> {
+        vec![api::unconfigured::<R>()]
     }
 
     fn addresses(config: &PacerConfig) -> Vec<SocketAddr> {
@@ -80,6 +94,54 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let pacer = Self::open(config, startup, ledger, log);
         let pacer = Arc::new(pacer.map_err(ServiceError::unavailable)?);
         Ok(pacer)
+    }
+
+    /// Puts the clients in force.
+    fn reload(
+        &self,
+        config: Option<PacerConfig>,
+        effective: &Effective,
+    ) -> Result<ServiceReload, BoxError> {
+        let Some(PacerConfig { clients, .. }) = config else {
+            let needs_restart = vec![Self::NAME.to_owned()];
+            return Ok(ServiceReload { needs_restart, ..ServiceReload::default() });
+        };
+        let changes = self.publisher.publish(|tables| tables.with_clients(clients));
+        let BidderChanges { added, removed } = changes.unwrap_or_default();
+        let differences = self.first.iter().flat_map(|first| first.differences(effective));
+        let fixed = differences.map(|it| it.key).filter(|key| {
+            key.starts_with("pacer") && !key.starts_with("pacer.client[")
+        });
+        let needs_restart = fixed.collect();
+        Ok(ServiceReload { added, removed, needs_restart, ..ServiceReload::default() })
+    }
+}
+
+/// Publishes the tables of new catalogues and of new clients.
+#[derive(Debug)]
+struct TablePublisher {
+    tables: Mutex<TableBuilder>,
+    publish: watch::Sender<Arc<CampaignTable>>,
+}
+
+impl TablePublisher {
+    fn new<R>(mut tables: TableBuilder, first: &PublishedCatalogue<R>) -> Self {
+        let publish = watch::Sender::new(Arc::new(tables.table(first)));
+        Self { tables: Mutex::new(tables), publish }
+    }
+
+    fn subscribe(&self) -> watch::Receiver<Arc<CampaignTable>> {
+        self.publish.subscribe()
+    }
+
+    fn publish<T>(
+        &self,
+        change: impl FnOnce(&mut TableBuilder) -> Option<(CampaignTable, T)>,
+    ) -> Option<T> {
+        let mut tables = self.tables.lock().expect("nothing panics with it");
+        let (table, of_change) = change(&mut tables)?;
+        self.publish.send_replace(Arc::new(table));
+        Some(of_change)
     }
 }
 
@@ -102,15 +164,13 @@ impl<R: CampaignRules> PacerService<R> {
             feed.reached(log.lane.sequence());
             feed.replayed();
         });
-        let client_ids: Vec<_> = config.clients.iter().map(|it| Arc::clone(&it.id)).collect();
         let (peers, messages): (Vec<_>, Vec<_>) =
             shards.iter().map(|_| mpsc::unbounded_channel()).unzip();
-        let accounts = config.clients.iter().map(|it| it.accounts.clone()).collect();
-        let mut tables_of = TableBuilder::new(accounts);
-        let (publish, tables) = watch::channel(Arc::new(tables_of.table(&first)));
+        let bidders = BidderList::new(shards.len(), config.clients.clone());
+        let publisher = TablePublisher::new(TableBuilder::new(bidders), &first);
+        let (tables, publisher) = (publisher.subscribe(), Arc::new(publisher));
         let published_on = Arc::clone(&published.on_published);
         let context = PacerContext {
-            client_ids,
             keys,
             origin,
             halted: handle.halted(),
@@ -141,19 +201,21 @@ impl<R: CampaignRules> PacerService<R> {
             })));
         }
         let keeping = keep_records(log, KeptRecords::new(from, horizon), &context, startup);
+        let publishing = Arc::clone(&publisher);
         let following = startup.builder.add("campaigns of bidders", move || {
             if let Some(catalogue) = published.catalogues.try_iter().last() {
-                publish.send_replace(Arc::new(tables_of.table(&catalogue)));
+                publishing.publish(|tables| Some((tables.table(&catalogue), ())));
             }
             None
         });
         published_on.get_or_init(|| following.handle());
         following.run_soon();
-        let clients = context.client_ids.len();
         Ok(Self {
             address: startup.listening[0],
+            first: startup.effective.cloned(),
             context: Arc::new(context),
-            counts: PerShard::with(seats.len(), || PacerCounts::new(clients)),
+            counts: PerShard::new(seats.len()),
+            publisher,
             tables,
             seats,
             jobs: Mutex::new(vec![keeping, following]),
@@ -212,14 +274,21 @@ impl<R: CampaignRules> RunningService for PacerService<R> {
     }
 
     fn announcement(&self) -> Option<String> {
-        let clients = self.context.client_ids.len();
+        let clients = self.context.config.clients.len();
         let noun = if clients == 1 { "client" } else { "clients" };
         Some(format!("pacing bidders at {}, {clients} {noun}", self.address))
     }
 
     fn expose(self: Arc<Self>, exposition: &mut Exposition) {
-        let (clients, counts) = (self.context.client_ids.clone(), self.counts.clone());
-        exposition.add(move |page| counters::expose(&clients, &counts, page));
+        let (tables, counts) = (self.tables.clone(), self.counts.clone());
+        exposition.add(move |page| {
+            let table = Arc::clone(&tables.borrow());
+            counters::expose(&table.bidders, &counts, page)
+        });
+    }
+
+    fn admin_apis(self: Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
+        vec![api::api(&self)]
     }
 
     fn close(&self) -> Result<(), ServiceError> {

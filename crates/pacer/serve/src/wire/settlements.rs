@@ -6,6 +6,7 @@
 //! nothing, wins wait unclaimed, and are tried again in every turn.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use eventlog::lane::{DurableRing, LaneState, PushError, RingPosition};
 use events::{RecordKind, SettlementsWriter, WinRecord};
@@ -16,6 +17,7 @@ use runtime::process::unix_ms;
 use tracing::error;
 use units::{Currency, Nanos, Tick};
 
+use super::bidders::Bidder;
 use super::client_port::FrameEntry;
 use crate::ledger::feed::{SettledReservation, SettlementFeed};
 
@@ -109,13 +111,13 @@ impl ShardSettlements {
     pub fn write(
         &mut self,
         ledger: &mut ShardLedger,
-        client_ids: &[std::sync::Arc<str>],
+        bidders: &[Arc<Bidder>],
         now: Tick,
     ) {
         // Claims that cannot be written would only be given up again.
         while !self.waiting.is_empty() && self.ring.state() == LaneState::Writing {
             let now_ms = unix_ms();
-            self.claim_group(ledger, client_ids, now, now_ms);
+            self.claim_group(ledger, bidders, now, now_ms);
             if self.claimed.is_empty() {
                 continue;
             }
@@ -139,7 +141,7 @@ impl ShardSettlements {
     fn claim_group(
         &mut self,
         ledger: &mut ShardLedger,
-        client_ids: &[std::sync::Arc<str>],
+        bidders: &[Arc<Bidder>],
         now: Tick,
         now_ms: u64,
     ) {
@@ -160,7 +162,7 @@ impl ShardSettlements {
                         token: win.sealed,
                         cost_nanos: win.cost.get(),
                         currency: win.currency.code(),
-                        client: &client_ids[usize::from(win.reply.client)],
+                        client: &bidders[usize::from(win.reply.client)].config.id,
                     });
                     self.claimed.push(ClaimedWin { win, claim });
                 }

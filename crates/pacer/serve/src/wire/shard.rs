@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
 use units::{Nanos, Tick};
 
+use super::bidders::Bidder;
 use super::campaigns::{CampaignTable, NamedCampaign};
 use super::changes::ChangeLog;
 use super::classes::ReservationClasses;
@@ -48,8 +49,6 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
 /// What all shards of the pacer share.
 pub(crate) struct PacerContext {
     pub config: PacerConfig,
-    /// In the order of the configuration.
-    pub client_ids: Vec<Arc<str>>,
     pub keys: Keyring,
     /// Origin of ticks.
     pub origin: Instant,
@@ -173,8 +172,13 @@ impl PacerShard {
     }
 
     /// Registers a connection. None if the client has too many.
-    pub fn connect(&self, client: usize, frame_bytes_max: u32) -> Option<Rc<ClientPort>> {
-        let counts = &self.counts.clients[client];
+    pub fn connect(
+        &self,
+        client: usize,
+        bidder: &Bidder,
+        frame_bytes_max: u32,
+    ) -> Option<Rc<ClientPort>> {
+        let counts = bidder.counts.shard(self.index.into());
         let open = u32::try_from(counts.connections.value()).unwrap_or(0);
         if open >= self.context.config.limits.connections_max {
             return None;
@@ -182,14 +186,14 @@ impl PacerShard {
         counts.connections.change(1);
         let id = self.connection_last.get() + 1;
         self.connection_last.set(id);
-        let port = Rc::new(ClientPort::new(id, client, frame_bytes_max));
+        let port = Rc::new(ClientPort::new(id, client, counts, frame_bytes_max));
         self.connections.borrow_mut().insert(id, Rc::clone(&port));
         Some(port)
     }
 
     pub fn disconnect(&self, port: &ClientPort) {
         if self.connections.borrow_mut().remove(&port.id).is_some() {
-            self.counts.clients[port.client].connections.change(-1);
+            port.counts.connections.change(-1);
         }
     }
 
@@ -245,24 +249,27 @@ impl PacerShard {
             return;
         }
         let now = self.time(state, Instant::now()).tick;
-        let ShardState { settlements, shard, .. } = state;
-        settlements.write(&mut shard.ledger, &self.context.client_ids, now);
+        let ShardState { settlements, shard, table, .. } = state;
+        settlements.write(&mut shard.ledger, &table.bidders, now);
         self.deliver(state);
     }
 
     /// Delivers results to this shard's connections, or to the shard that asked.
     fn deliver(&self, state: &mut ShardState) {
-        for result in state.settlements.results.drain(..) {
+        let ShardState { settlements, table, .. } = state;
+        for result in settlements.results.drain(..) {
             if result.reply.shard == self.index {
-                self.complete(result);
+                self.complete(table, result);
             } else {
                 self.send(result.reply.shard, PeerMessage::Result(result));
             }
         }
     }
 
-    fn complete(&self, SettlementResult { reply, code, cost }: SettlementResult) {
-        let counts = &self.counts.clients[usize::from(reply.client)];
+    fn complete(&self, table: &CampaignTable, result: SettlementResult) {
+        let SettlementResult { reply, code, cost } = result;
+        let bidder = &table.bidders[usize::from(reply.client)];
+        let counts = bidder.counts.of(self.index.into());
         counts.settlements[code as usize].increment();
         if let SettlementCode::Booked | SettlementCode::BookedLate = code {
             counts.billed_nanos.add(cost.get());
@@ -314,12 +321,17 @@ impl PacerShard {
     /// Puts another generation of campaigns in force.
     fn adopt(&self, table: Arc<CampaignTable>) {
         let state = &mut *self.state.borrow_mut();
-        if table.previous == state.table.generation {
-            table.changed.iter().for_each(|handle| state.changes.push(*handle));
-        } else {
-            state.changes.reset();
+        let is_next = table.revision == state.table.revision + 1;
+        match table.changed.as_ref().filter(|_| is_next) {
+            Some(changed) => changed.iter().for_each(|handle| state.changes.push(*handle)),
+            None => state.changes.reset(),
         }
         state.table = table;
+        for port in self.connections.borrow().values() {
+            if state.table.bidders[port.client].is_removed {
+                port.dismiss();
+            }
+        }
         self.send_changes(state);
     }
 
@@ -339,7 +351,7 @@ impl PacerShard {
         let seen = port.changes_seen.replace(end);
         let handles = state.changes.since(seen).filter(|_| seen > 0);
         let credit = self.credit(state);
-        self.note_credit(port, credit);
+        port.note_credit(credit);
         let is_complete = handles.is_none();
         let generation = table.generation;
         let mut writer =
@@ -357,21 +369,13 @@ impl PacerShard {
             None => table.of_client(port.client).for_each(|(handle, it)| put(handle, it)),
             Some(handles) => {
                 for handle in handles {
-                    let slot = pacer_core::messages::CampaignIndex(handle);
-                    if let Some(campaign) = table.settleable(port.client, slot) {
+                    if let Some(campaign) = table.visible(port.client, handle) {
                         put(handle, campaign);
                     }
                 }
             }
         }
         writer.finish();
-    }
-
-    /// Notes a credit that is about to be sent.
-    pub fn note_credit(&self, port: &ClientPort, credit: u16) {
-        if port.set_credit(credit) {
-            self.counts.clients[port.client].credit_stalls.increment();
-        }
     }
 
     fn log_event(&self, event: LaneEvent) {
@@ -388,7 +392,7 @@ impl PacerShard {
         match message {
             PeerMessage::Won(win) => state.settlements.report(win),
             PeerMessage::Lost(token, reply) => self.lose(state, &token, reply),
-            PeerMessage::Result(result) => self.complete(result),
+            PeerMessage::Result(result) => self.complete(&state.table, result),
         }
     }
 
@@ -417,6 +421,10 @@ impl PacerShard {
                     }
                 }
                 Some(message) = messages.recv() => {
+                    // Its client may be newer than this shard's table.
+                    if tables.has_changed().unwrap_or(false) {
+                        self.adopt(Arc::clone(&tables.borrow_and_update()));
+                    }
                     let state = &mut *self.state.borrow_mut();
                     self.message(state, message);
                     while let Ok(message) = messages.try_recv() {
@@ -430,8 +438,7 @@ impl PacerShard {
                 }
                 changed = tables.changed(), if has_tables => {
                     has_tables = changed.is_ok();
-                    let table = Arc::clone(&tables.borrow_and_update());
-                    self.adopt(table);
+                    self.adopt(Arc::clone(&tables.borrow_and_update()));
                 }
             }
         }
