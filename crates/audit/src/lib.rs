@@ -41,7 +41,7 @@ pub use report::{
 };
 pub use row::{
     AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, SaleRow,
-    SettlementRow,
+    SettlementRow, WinRow,
 };
 pub use survey::{LaneSurvey, RecordTally, SurveyDepth, UnreadableRecord, stat, verify};
 pub use time::UtcTime;

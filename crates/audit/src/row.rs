@@ -273,3 +273,24 @@ pub struct SettlementRow {
     /// When the beacon would have expired, in microseconds of Unix time.
     pub expires_us: u64,
 }
+
+/// A win that a bidder reported to the pacer. `log cat --wins` prints it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WinRow {
+    /// When it was recorded, in microseconds of Unix time, UTC.
+    pub time_us: u64,
+    /// The node that recorded it.
+    pub node: u64,
+    /// The node's epoch, which grows with each start and each failed commit.
+    pub epoch: u64,
+    /// Sequence number of its record in the durable lane, which has a group of wins.
+    pub sequence: u64,
+    /// The client that reported it (`[[pacer.client]] id`).
+    pub client: String,
+    /// The sealed token of its reservation: 96 hexadecimal digits.
+    pub token: String,
+    /// What the seller bills, in nanos of `currency`.
+    pub cost_nanos: u64,
+    /// The account's currency (ISO 4217).
+    pub currency: String,
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use events::{MalformedRecord, RecordKind, SettlementsReader};
 use exchange_core::record::{
     AuctionRecord, BidRecord, CallRecord, DealRecord, GenerationRecord, ImpRecord, SaleRecord,
 };
@@ -12,7 +13,7 @@ use units::{Cpm, Multiplier};
 use crate::log::position::RecordPosition;
 use crate::names::DspNames;
 use crate::row::{
-    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, SaleRow,
+    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, SaleRow, WinRow,
 };
 
 impl AuctionRow {
@@ -200,4 +201,33 @@ fn micros(duration: Duration) -> u64 {
 fn millionths(multiplier: Multiplier) -> u64 {
     let unit = Cpm::new(1_000_000).unwrap_or(Cpm::ZERO);
     unit.cost(multiplier).map_or(0, units::Nanos::get)
+}
+
+impl WinRow {
+    /// The wins of a record of the durable lane, none if it is of another kind.
+    ///
+    /// # Errors
+    /// The record is malformed.
+    pub fn all_of(
+        place: &RecordPosition,
+        kind: u8,
+        payload: &[u8],
+    ) -> Result<Vec<Self>, MalformedRecord> {
+        let mut rows = Vec::new();
+        if RecordKind::from_code(kind) == Some(RecordKind::Settlements) {
+            SettlementsReader::new(payload)?.each(|win| {
+                rows.push(Self {
+                    time_us: place.time_ms.saturating_mul(1000),
+                    node: place.node.into(),
+                    epoch: place.epoch,
+                    sequence: place.sequence,
+                    client: win.client.to_owned(),
+                    token: win.token.iter().map(|byte| format!("{byte:02x}")).collect(),
+                    cost_nanos: win.cost_nanos,
+                    currency: win.currency.to_owned(),
+                });
+            })?;
+        }
+        Ok(rows)
+    }
 }

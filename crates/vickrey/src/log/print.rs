@@ -16,7 +16,7 @@ use clap::Args;
 use super::damage_report::DamageReport;
 use super::filter_args::FilterArgs;
 use super::line;
-use super::settlements;
+use super::settlements::{self, Billed};
 use super::source::{RecordSource, cannot_read, walk};
 use crate::exit::Exit;
 
@@ -33,6 +33,10 @@ pub(crate) struct CatArgs {
     /// `time`
     #[arg(long)]
     settlements: bool,
+    /// Show wins that bidders reported to the pacer instead of auctions; the filter may only use
+    /// `time`
+    #[arg(long, conflicts_with = "settlements")]
+    wins: bool,
     /// Print one JSON object per auction, as in docs/log.md
     #[arg(long)]
     json: bool,
@@ -59,8 +63,13 @@ pub(crate) struct TailArgs {
 }
 
 pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    if args.settlements {
-        return settlements::cat(&args.source, &args.selection, args.json, out);
+    let billed = match args {
+        CatArgs { settlements: true, .. } => Some(Billed::Settlements),
+        CatArgs { wins: true, .. } => Some(Billed::Wins),
+        _ => None,
+    };
+    if let Some(billed) = billed {
+        return settlements::cat(billed, &args.source, &args.selection, args.json, out);
     }
     let filter = args.selection.filter()?;
     let directory = args.source.open()?;

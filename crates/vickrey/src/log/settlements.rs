@@ -1,8 +1,11 @@
-//! `vickrey log cat --settlements`: amounts billed to accounts by the durable lane, one per line.
+//! `vickrey log cat --settlements` and `--wins`: what was billed to accounts by the durable lane, one
+//! per line.
 
 use std::io::Write;
 
-use audit::{BilledBeacon, Filter, LaneKind, ReadBuffer, RecordPosition, SettlementRow, UtcTime};
+use audit::{
+    BilledBeacon, Filter, LaneKind, ReadBuffer, RecordPosition, SettlementRow, UtcTime, WinRow,
+};
 
 use super::damage_report::DamageReport;
 use super::filter_args::FilterArgs;
@@ -29,7 +32,17 @@ pub(super) fn row(
     filter.holds_at(row.time_us).then_some(row)
 }
 
+/// What to show of the durable lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Billed {
+    /// Beacons that bill an account.
+    Settlements,
+    /// Wins that bidders reported to the pacer.
+    Wins,
+}
+
 pub(super) fn cat(
+    billed: Billed,
     source: &RecordSource,
     selection: &FilterArgs,
     is_json: bool,
@@ -42,16 +55,38 @@ pub(super) fn cat(
     lane.foreign().iter().for_each(|corruption| damage.corrupt(corruption));
     let mut room = ReadBuffer::default();
     for segment in lane.within(filter.window()) {
-        let mut show = |place: &RecordPosition, kind: u8, payload: &[u8]| match row(
-            &filter, place, kind, payload,
-        ) {
-            Some(row) => write(&row, is_json, out),
-            None => Ok(()),
+        let mut show = |place: &RecordPosition, kind: u8, payload: &[u8]| match billed {
+            Billed::Settlements => match row(&filter, place, kind, payload) {
+                Some(row) => write(&row, is_json, out),
+                None => Ok(()),
+            },
+            Billed::Wins => {
+                match WinRow::all_of(place, kind, payload) {
+                    Ok(rows) => {
+                        let chosen = rows.iter().filter(|row| filter.holds_at(row.time_us));
+                        chosen.into_iter().try_for_each(|row| write_win(row, is_json, out))?;
+                    }
+                    Err(error) => damage.unreadable(place, &error),
+                }
+                Ok(())
+            }
         };
         let walked = walk(&lane, &segment, &mut room, &mut show)?;
         walked.damage.corruptions.iter().for_each(|corruption| damage.corrupt(corruption));
     }
     Ok(damage.exit())
+}
+
+fn write_win(row: &WinRow, is_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    if is_json {
+        writeln!(out, "{}", serde_json::to_string(row)?)?;
+        return Ok(());
+    }
+    let WinRow { time_us, client, token, cost_nanos, currency, .. } = row;
+    let cost = line::money(*cost_nanos, 9);
+    let (time, client) = (UtcTime(*time_us), line::visible(client));
+    writeln!(out, "{time}  {token}  {cost} {currency}  by {client}")?;
+    Ok(())
 }
 
 fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pacer_client::{PacerClient, SettlementCode, TOKEN_BYTES};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use units::Nanos;
 
 use super::fixtures::{Pacer, WITHIN, amount, first_bid, request, runtime};
-use crate::program::until;
+use crate::program::{run, until, vickrey};
 
 /// Wins as the client knows them.
 #[derive(Default)]
@@ -85,6 +86,16 @@ fn wins_survive_kill_9_and_are_booked_once() {
     assert!(expected > 0);
     until("the ledger has exactly that", || pacer.spend("acme-spring") >= expected);
     assert_eq!(pacer.spend("acme-spring"), expected, "{:?}", wins.results);
+    let record = pacer.server.config_file().with_file_name("record");
+    let cat = ["log", "cat", "--wins", "--json", "--dir", record.to_str().unwrap()];
+    let (exit, rows, problems) = run(&mut vickrey(&cat));
+    assert_eq!(exit, Some(0), "{problems}");
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert!(rows.iter().all(|row| row["client"] == "dsp-1" && row["currency"] == "USD"));
+    let recorded: u64 = rows.iter().map(|row| row["cost_nanos"].as_u64().unwrap()).sum();
+    assert_eq!(recorded, expected, "the record has each win once");
+    let shown = run(&mut vickrey(&cat[..3].iter().chain(&cat[4..]).copied().collect::<Vec<_>>())).1;
+    assert_eq!(shown.matches(" USD  by dsp-1\n").count(), rows.len(), "{shown}");
     // A token of the first run is remembered by the last.
     let (token, _) = last.expect("there was a run");
     let first = runtime.block_on(client.won(token, Nanos::new(9)).unwrap()).unwrap();
