@@ -8,6 +8,7 @@
 mod book;
 mod buffer;
 mod packed;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::refusal::SpendRefusal;
 
 pub use book::{FunnelBook, FunnelSpan, FunnelWindow, PAST_BYTES_MAX};
 pub use buffer::{FunnelBatch, FunnelBuffer, ROWS_MAX, ROWS_MIN};
+pub use shared::{FunnelSlot, SharedFunnels};
 
 /// A counted step of an impression. A matched impression ends in exactly one of
 /// [`Hours`](Self::Hours) to [`BelowFloor`](Self::BelowFloor), in a bid, or below other direct

@@ -29,6 +29,7 @@ mod accounts;
 mod authorise;
 mod book;
 mod earlier;
+mod funnel;
 mod lane;
 mod options;
 mod outcome;
@@ -52,6 +53,7 @@ use token::{ReservationToken, TokenOrigin, TtlClass};
 pub use self::authorise::{Authorisation, AuthorisationRequest, PricedBatch, SpendCandidate};
 pub use self::book::PeriodHolding;
 pub use self::earlier::EarlierWins;
+pub use self::funnel::ShardFunnel;
 pub use self::options::{BUCKETS_MAX, ShardOptions, ShardOptionsError, TTLS_MAX};
 pub use self::outcome::{
     Denial, GrantRejected, SettledWin, ShardCounts, Shortage, TokenClaim, TokenRejection,

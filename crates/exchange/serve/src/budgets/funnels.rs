@@ -11,7 +11,7 @@ use std::time::Duration;
 use exchange_core::campaigns::{DirectCampaign, Probe, ProbeCounts};
 use exchange_core::{Auction, Market, eligible_direct};
 use openrtb::parse_request;
-use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
+use pacer_core::funnel::{FunnelWindow, SharedFunnels};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::strategy::CampaignFlight;
 use runtime::builder::{Builder, Job};
@@ -22,8 +22,6 @@ use crate::budgets::shard::HandoverSlot;
 
 /// How often shards' counts are taken.
 const TAKEN_EVERY: Duration = Duration::from_millis(500);
-/// Campaigns to fold before others may take the lock; takes less than a millisecond.
-const FOLDED_AT_ONCE: usize = 500;
 /// Most copies of requests and their longest age; each takes at most 16 KiB.
 const COPIES_MAX: usize = 256;
 const COPY_MS_MAX: u64 = 3_600_000;
@@ -34,12 +32,10 @@ pub(crate) struct Funnels(Arc<FunnelsShared>);
 
 #[derive(Debug)]
 struct FunnelsShared {
+    counts: SharedFunnels,
     slots: Vec<HandoverSlot>,
-    book: Mutex<FunnelBook>,
     /// The latest generation whose campaigns are followed.
     followed: AtomicU64,
-    /// Counts that found no row on their shard, and are in no funnel.
-    dropped: AtomicU64,
     copies: Mutex<RequestCopies>,
 }
 
@@ -54,10 +50,10 @@ struct RequestCopies {
 
 impl Funnels {
     pub fn new(shards: usize) -> Self {
-        let slots = (0..shards).map(|_| HandoverSlot::new()).collect();
-        let book = Mutex::new(FunnelBook::new(unix_ms()));
-        let (followed, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(FunnelsShared { slots, book, followed, dropped, copies: Mutex::default() }))
+        let counts = SharedFunnels::new(shards, unix_ms());
+        let slots = counts.slots().iter().cloned().map(HandoverSlot::new).collect();
+        let (followed, copies) = (AtomicU64::new(0), Mutex::default());
+        Self(Arc::new(FunnelsShared { counts, slots, followed, copies }))
     }
 
     pub fn slots(&self) -> &[HandoverSlot] {
@@ -75,26 +71,15 @@ impl Funnels {
         job
     }
 
-    fn book(&self) -> MutexGuard<'_, FunnelBook> {
-        // Counts only explain; those cut short by a panic are good enough.
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn copies(&self) -> MutexGuard<'_, RequestCopies> {
         self.0.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the shards' counts, and drops what is too old.
     fn take_counts(&self, now_ms: u64) {
-        self.book().advance(now_ms);
-        while self.book().fold_some(FOLDED_AT_ONCE) {
-            // The builder has the lowest priority: let others take the lock.
-            std::thread::yield_now();
-        }
-        for handovers in &self.0.slots {
-            let mut handover = handovers.open();
-            self.0.dropped.fetch_add(handover.batch.dropped, Ordering::Relaxed);
-            self.book().take(&mut handover.batch);
+        self.0.counts.take(now_ms);
+        for slot in &self.0.slots {
+            let mut handover = slot.open();
             let mut copies = self.copies();
             handover.copies().iter().for_each(|body| copies.keep(now_ms, body));
             handover.clear();
@@ -105,17 +90,12 @@ impl Funnels {
 
     /// Follows the campaigns of a generation, unless a later one is followed already.
     pub fn follow(&self, campaigns: impl Iterator<Item = CampaignIndex>, generation: u64) {
-        let mut book = self.book();
-        if self.0.followed.fetch_max(generation, Ordering::Relaxed) > generation {
-            return;
-        }
-        book.advance(unix_ms());
-        book.follow(campaigns);
+        let followed = || self.0.followed.fetch_max(generation, Ordering::Relaxed);
+        self.0.counts.follow(campaigns, unix_ms(), || followed() > generation);
     }
 
     pub fn windows(&self, slot: CampaignIndex, flight: CampaignFlight) -> [FunnelWindow; 2] {
-        let book = self.book();
-        [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight, span))
+        self.0.counts.windows(slot, flight)
     }
 
     /// Tries a campaign's criteria on the copies, as if auctioned now. `direct` is the position of
@@ -145,7 +125,7 @@ impl Funnels {
         let help =
             "Impressions that are in no campaign's funnel: there were too many campaigns at once.";
         page.counters("exchange_direct_impressions_uncounted", help)?
-            .value(&[], self.0.dropped.load(Ordering::Relaxed))
+            .value(&[], self.0.counts.dropped())
     }
 }
 
@@ -178,8 +158,6 @@ impl RequestCopies {
 
 #[cfg(test)]
 mod tests {
-    use pacer_core::funnel::FunnelBatch;
-
     use super::*;
 
     #[test]
@@ -220,7 +198,8 @@ mod tests {
         let funnels = Funnels::new(1);
         funnels.follow([CampaignIndex(4)].into_iter(), 7);
         funnels.follow([].into_iter(), 3);
-        funnels.book().take(&mut FunnelBatch { offered: 5, ..FunnelBatch::new() });
+        funnels.0.counts.slots()[0].offer(|batch| batch.offered = 5);
+        funnels.take_counts(unix_ms());
         let [hour, _] =
             funnels.windows(CampaignIndex(4), CampaignFlight { start_ms: 0, end_ms: u64::MAX });
         assert_eq!(hour.offered, 5, "it is followed still");

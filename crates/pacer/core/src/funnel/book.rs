@@ -56,6 +56,32 @@ pub struct FunnelWindow {
     pub shortfall: Option<Shortfall>,
 }
 
+impl FunnelWindow {
+    /// The window of a campaign whose budget two services spend. Offers count only where it matched.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        let has_matched = |window: &Self| window.counts.get(FunnelStep::Matched) > 0;
+        if !has_matched(&other) {
+            return self;
+        }
+        if !has_matched(&self) {
+            return other;
+        }
+        let (mut counts, mut recent) = (self.counts, self.recent);
+        counts.add(&other.counts);
+        recent.add(&other.recent);
+        Self {
+            since_unix_ms: self.since_unix_ms.min(other.since_unix_ms),
+            is_since_start: self.is_since_start && other.is_since_start,
+            is_cut: self.is_cut || other.is_cut,
+            offered: self.offered.saturating_add(other.offered),
+            counts,
+            recent,
+            shortfall: self.shortfall.or(other.shortfall),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Shortfalls {
     /// With the number of their ten minutes.

@@ -72,6 +72,16 @@ impl FunnelBuffer {
         }
     }
 
+    /// Adds counts of one campaign.
+    pub fn add(&mut self, slot: CampaignIndex, place: &mut u32, counts: &FunnelCounts) {
+        for step in FunnelStep::ALL {
+            self.totals[step as usize] += u64::from(counts.get(step));
+        }
+        if let Some(row) = self.row(slot, place) {
+            row.counts.add(counts);
+        }
+    }
+
     /// Counts a bid below its floor. Calls `shortfall` for the first one of a batch.
     pub fn fall_short(
         &mut self,

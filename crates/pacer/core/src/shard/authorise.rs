@@ -103,10 +103,14 @@ impl PacedShard {
         let (mut best, mut refused) = (None::<PricedCandidate>, None);
         let begin = batch.others.len();
         for (position, candidate) in candidates.enumerate() {
-            let price = candidate.and_then(|candidate| {
-                let price = self.price_one(request, &candidate, draw).map_err(Some)?;
-                Ok(PricedCandidate { position, candidate, price })
-            });
+            let price =
+                candidate.and_then(|candidate| match self.price_one(request, &candidate, draw) {
+                    Ok(price) => Ok(PricedCandidate { position, candidate, price }),
+                    Err(refusal) => {
+                        self.withheld(request.is_test, candidate.slot, refusal);
+                        Err(Some(refusal))
+                    }
+                });
             match price {
                 Err(refusal) => refused = refused.max(refusal),
                 Ok(candidate) => match best {
@@ -162,6 +166,7 @@ impl PacedShard {
         match self.reserve_priced(request, best, at) {
             Ok(authorisation) => Ok(authorisation),
             Err(refusal) => {
+                self.withheld(request.is_test, best.candidate.slot, refusal);
                 let others = &mut batch.others[request.others.0..request.others.1];
                 self.reserve_other(request, others, at, request.refused.max(Some(refusal)))
             }
@@ -181,10 +186,20 @@ impl PacedShard {
         for other in others {
             match self.reserve_priced(request, other, at) {
                 Ok(authorisation) => return Ok(authorisation),
-                Err(refusal) => refused = refused.max(Some(refusal)),
+                Err(refusal) => {
+                    self.withheld(request.is_test, other.candidate.slot, refusal);
+                    refused = refused.max(Some(refusal));
+                }
             }
         }
         Err(refused)
+    }
+
+    #[inline]
+    fn withheld(&mut self, is_test: bool, slot: CampaignIndex, refusal: SpendRefusal) {
+        if !is_test {
+            self.withhold(slot, refusal);
+        }
     }
 
     /// The price of a candidate by its strategy, in the unit of its offer.

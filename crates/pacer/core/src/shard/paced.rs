@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use units::{Cpm, Tick};
 
+use super::funnel::{FreshCounts, ShardFunnel};
 use super::{ShardCounts, ShardLedger};
 use crate::messages::{CampaignIndex, FromShard, Receipt, RequestCounts, ToShard, index};
 use crate::refusal::SpendRefusal;
@@ -42,6 +43,8 @@ pub struct PacedShard {
     receipts: Option<Vec<Receipt>>,
     /// Whether another shard waits for what this one returned.
     must_report: bool,
+    /// None if another service counts the funnels.
+    funnel: Option<ShardFunnel>,
 }
 
 /// One cache line.
@@ -49,13 +52,19 @@ pub struct PacedShard {
 #[repr(align(64))]
 struct CampaignRequests {
     pace: BidPace,
+    /// Up to the last report.
     seen: RequestCounts,
+    /// Since then.
+    fresh: FreshCounts,
     is_listed: bool,
 }
+
+const _: () = assert!(size_of::<CampaignRequests>() == 64, "it is one cache line");
 
 const UNPACED: CampaignRequests = CampaignRequests {
     pace: BidPace::FULL,
     seen: RequestCounts { requests: 0, bids: 0 },
+    fresh: FreshCounts::NONE,
     is_listed: false,
 };
 
@@ -68,7 +77,18 @@ impl PacedShard {
             counted: VecDeque::new(),
             receipts: None,
             must_report: false,
+            funnel: None,
         }
+    }
+
+    /// As [`Self::new`], and counts the funnels of its campaigns.
+    pub fn with_funnel(ledger: ShardLedger) -> Self {
+        Self { funnel: Some(ShardFunnel::default()), ..Self::new(ledger) }
+    }
+
+    /// The funnels, if it counts them.
+    pub const fn funnel(&mut self) -> Option<&mut ShardFunnel> {
+        self.funnel.as_mut()
     }
 
     /// Takes messages of the ledger, lets time pass, and sends at most `room` messages. Returns
@@ -196,7 +216,7 @@ impl PacedShard {
     #[inline]
     pub(super) fn warm_pace(&self, slot: CampaignIndex) -> u64 {
         let campaign = self.campaigns.get(index(slot.0));
-        campaign.map_or(0, |campaign| campaign.seen.requests)
+        campaign.map_or(0, |campaign| campaign.fresh.requests.into())
     }
 
     pub(super) fn pace(&mut self, slot: CampaignIndex) -> BidPace {
@@ -206,7 +226,7 @@ impl PacedShard {
     /// Counts a request that a campaign matched. Returns how it bids.
     pub fn count_request(&mut self, slot: CampaignIndex) -> BidPace {
         let campaign = self.campaign(slot);
-        campaign.seen.requests += 1;
+        campaign.fresh.requests += 1;
         let pace = campaign.pace;
         if !std::mem::replace(&mut campaign.is_listed, true) {
             self.counted.push_back(slot);
@@ -216,7 +236,13 @@ impl PacedShard {
 
     /// Counts a bid for a request that was counted.
     pub fn count_bid(&mut self, slot: CampaignIndex) {
-        self.campaign(slot).seen.bids += 1;
+        self.campaign(slot).fresh.bids += 1;
+    }
+
+    /// Counts the refusal of a request that was counted.
+    #[inline]
+    pub(super) fn withhold(&mut self, slot: CampaignIndex, refusal: SpendRefusal) {
+        self.campaign(slot).fresh.withhold(refusal);
     }
 
     /// Counters since the start.
@@ -228,7 +254,14 @@ impl PacedShard {
         let slot = self.counted.pop_front()?;
         let campaign = self.campaign(slot);
         campaign.is_listed = false;
-        Some(FromShard::Seen(slot, campaign.seen))
+        let fresh = std::mem::take(&mut campaign.fresh);
+        campaign.seen.requests += u64::from(fresh.requests);
+        campaign.seen.bids += u64::from(fresh.bids);
+        let seen = campaign.seen;
+        if let Some(funnel) = &mut self.funnel {
+            funnel.report(slot, &fresh);
+        }
+        Some(FromShard::Seen(slot, seen))
     }
 
     #[inline]

@@ -1,8 +1,8 @@
-//! The API's interface to the exchange that spends budgets: only it knows the outcomes of requests.
+//! The API's interface to those who spend budgets: only they know the outcomes of requests.
 
 use std::sync::{Arc, OnceLock};
 
-use pacer_core::funnel::FunnelWindow;
+use pacer_core::funnel::{FunnelWindow, SharedFunnels};
 use pacer_core::messages::CampaignIndex;
 use pacer_core::strategy::CampaignFlight;
 use units::Currency;
@@ -33,18 +33,44 @@ pub trait ExchangeView: Send + Sync {
 
 impl ExchangeView for () {}
 
-/// The exchange that spends budgets, once set. Clones share it.
+/// The exchange that spends budgets, once set, and the funnels of bidders. Clones share it.
 #[derive(Clone, Default)]
-pub struct ExchangeSlot(Arc<OnceLock<Arc<dyn ExchangeView>>>);
+pub struct ExchangeSlot(Arc<Spenders>);
+
+#[derive(Default)]
+struct Spenders {
+    exchange: OnceLock<Arc<dyn ExchangeView>>,
+    bidders: OnceLock<SharedFunnels>,
+}
 
 impl ExchangeSlot {
     /// Sets the exchange that the API asks. Later calls have no effect.
     pub fn set(&self, exchange: Arc<dyn ExchangeView>) {
-        let _ = self.0.set(exchange);
+        let _ = self.0.exchange.set(exchange);
+    }
+
+    /// Sets the funnels of bidders. Later calls have no effect.
+    pub fn set_bidders(&self, funnels: SharedFunnels) {
+        let _ = self.0.bidders.set(funnels);
     }
 
     pub(super) fn get(&self) -> &dyn ExchangeView {
-        self.0.get().map_or(&(), |exchange| &**exchange)
+        self.0.exchange.get().map_or(&(), |exchange| &**exchange)
+    }
+
+    /// Last hour and last day of a campaign, whoever spends its budget. None if nothing is counted.
+    pub(super) fn funnel(
+        &self,
+        slot: CampaignIndex,
+        flight: CampaignFlight,
+    ) -> Option<[FunnelWindow; 2]> {
+        let of_exchange = self.get().funnel(slot, flight);
+        let of_bidders = self.0.bidders.get().map(|funnels| funnels.windows(slot, flight));
+        let (Some([hour, day]), Some([bidders_hour, bidders_day])) = (of_exchange, of_bidders)
+        else {
+            return of_exchange.or(of_bidders);
+        };
+        Some([hour.joined(bidders_hour), day.joined(bidders_day)])
     }
 }
 

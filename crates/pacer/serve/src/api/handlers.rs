@@ -137,7 +137,7 @@ impl<R: CampaignRules> BudgetApi<R> {
         // Without an answer, the cause does not mention the plan.
         let found = self.registry.deliveries(&[id.to_owned()]).unwrap_or_default();
         let delivery = found.first().map(|(_, delivery)| delivery);
-        Ok(Reply::json(&super::why::of_campaign(id, &standing, delivery, self.exchange.get())))
+        Ok(Reply::json(&super::why::of_campaign(id, &standing, delivery, &self.exchange)))
     }
 
     pub(super) fn why_account(&self, call: &ApiCall) -> ReplyResult {

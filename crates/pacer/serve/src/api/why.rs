@@ -9,7 +9,7 @@ use serde::Serialize;
 use units::Currency;
 
 use super::cause::{CauseInputs, RefusalText};
-use super::exchange::ExchangeView;
+use super::exchange::{ExchangeSlot, ExchangeView};
 use super::funnel::{FunnelView, MismatchesView, PlanProgress};
 use super::pace::BiddingView;
 use super::shown::{
@@ -120,11 +120,11 @@ pub(super) fn of_campaign(
     id: &str,
     standing: &CampaignStatus,
     delivery: Option<&DeliveryProgress>,
-    exchange: &dyn ExchangeView,
+    spenders: &ExchangeSlot,
 ) -> WhyView {
     let CampaignStatus { why, bidding, amount, currency, .. } = standing;
     let CampaignFlight { start_ms, end_ms } = why.flight;
-    let windows = exchange.funnel(standing.slot, why.flight);
+    let (exchange, windows) = (spenders.get(), spenders.funnel(standing.slot, why.flight));
     let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
     let mismatches = is_matchless.then(|| exchange.mismatches(standing.slot)).flatten();
     let progress =

@@ -116,9 +116,10 @@ impl TableBuilder {
             campaign.map_or(NO_ACCOUNT, |campaign| campaign.account_number)
         };
         let accounts = self.campaigns.iter().map(spendable).collect();
-        let scopes = self.bidders.bidders.iter().map(|bidder| {
-            (self.scope(&bidder.config.accounts), self.scope(&bidder.settleable))
-        });
+        let scopes =
+            self.bidders.bidders.iter().map(|bidder| {
+                (self.scope(&bidder.config.accounts), self.scope(&bidder.settleable))
+            });
         CampaignTable {
             generation: self.generation,
             revision: self.revision,

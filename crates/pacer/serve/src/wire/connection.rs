@@ -401,6 +401,7 @@ impl Session {
         self.priced_frames.push(PricedFrame { sequence: self.sequence, requests: batch.len() });
         let ShardState { shard: paced, table, priced, .. } = state;
         paced.warm_paces(batch.candidates().map(|it| CampaignIndex(it.campaign.get())));
+        let mut offered = 0;
         for BatchRequest { request, candidates } in batch {
             let spend = AuthorisationRequest {
                 id: request.id.get(),
@@ -408,6 +409,7 @@ impl Session {
                 ttl: context.classes.of(request.reservation_s.get()),
                 is_test: request.flags & 1 == 1,
             };
+            offered += u32::from(!spend.is_test);
             let candidates = candidates.map(|entry| {
                 let (Some(offer), Some(minimum)) = (entry.offer(), entry.minimum()) else {
                     return Err(None);
@@ -417,6 +419,9 @@ impl Session {
                 Ok(SpendCandidate { slot, offer, minimum })
             });
             paced.price(priced, &spend, candidates, context.keys.draws());
+        }
+        if let Some(funnel) = paced.funnel() {
+            funnel.offer(offered);
         }
     }
 

@@ -64,7 +64,8 @@ pub(crate) fn expose(
     for (client, counts) in named() {
         for code in SettlementCode::ALL {
             let labels = [("client", client), ("result", code.label())];
-            settlements.sum(&labels, counts.iter().map(|shard| &shard.settlements[code as usize]))?;
+            settlements
+                .sum(&labels, counts.iter().map(|shard| &shard.settlements[code as usize]))?;
         }
     }
     let mut billed = page.counters("pacer_billed", "Cost of booked wins, in any currency.")?;

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eventlog::lane::{DurableRing, LaneEvent};
+use pacer_core::funnel::SharedFunnels;
 use pacer_core::shard::{EarlierWins, PacedShard, ShardLedger, ShardOptionsError};
-use runtime::builder::Job;
 use runtime::admin::{Api, ChangeAllowance};
+use runtime::builder::Job;
 use runtime::config::{Effective, Section};
 use runtime::metrics::{Exposition, PerShard};
 use runtime::process::unix_ms;
@@ -33,10 +34,12 @@ use super::settlements::ShardSettlements;
 use super::shard::{PacerContext, PacerShard, ShardSeat};
 use crate::ledger::rings::ShardRings;
 use crate::registry::{CampaignRules, PublishedCatalogue};
-use crate::service::{BIDDER_LEDGER, LedgerPort};
+use crate::service::{BIDDER_LEDGER, LedgerPort, PublishedCatalogues};
 
 /// How often the record is told what it must keep.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often the shards' funnels are taken.
+const FUNNELS_EVERY: Duration = Duration::from_millis(500);
 
 /// A running pacer. `R` is the exchange's part of campaigns.
 pub struct PacerService<R> {
@@ -109,9 +112,9 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let changes = self.publisher.publish(|tables| tables.with_clients(clients));
         let BidderChanges { added, removed } = changes.unwrap_or_default();
         let differences = self.first.iter().flat_map(|first| first.differences(effective));
-        let fixed = differences.map(|it| it.key).filter(|key| {
-            key.starts_with("pacer") && !key.starts_with("pacer.client[")
-        });
+        let fixed = differences
+            .map(|it| it.key)
+            .filter(|key| key.starts_with("pacer") && !key.starts_with("pacer.client["));
         let needs_restart = fixed.collect();
         Ok(ServiceReload { added, removed, needs_restart, ..ServiceReload::default() })
     }
@@ -152,7 +155,11 @@ impl<R: CampaignRules> PacerService<R> {
         ledger: LedgerPort<R>,
         mut log: SettlementLog,
     ) -> Result<Self, PacerStartError> {
-        let LedgerPort { shards, feeds, keys, origin, handle, first, published, .. } = ledger;
+        let LedgerPort { shards, feeds, keys, origin, handle, first, published, exchange, .. } =
+            ledger;
+        let funnels = SharedFunnels::new(shards.len(), unix_ms());
+        follow(&funnels, &first);
+        exchange.set_bidders(funnels.clone());
         let shard = &shards[0];
         let (own, options) = (shard.0.origin, &shard.1);
         let classes = ReservationClasses::new(options.ttls.clone(), config.reservation);
@@ -169,7 +176,6 @@ impl<R: CampaignRules> PacerService<R> {
         let bidders = BidderList::new(shards.len(), config.clients.clone());
         let publisher = TablePublisher::new(TableBuilder::new(bidders), &first);
         let (tables, publisher) = (publisher.subscribe(), Arc::new(publisher));
-        let published_on = Arc::clone(&published.on_published);
         let context = PacerContext {
             keys,
             origin,
@@ -185,10 +191,10 @@ impl<R: CampaignRules> PacerService<R> {
             config,
         };
         let mut seats = Vec::with_capacity(shards.len());
-        let parts = shards.into_iter().zip(feeds).zip(earlier).zip(messages);
-        for ((((rings, options), feed), earlier), messages) in parts {
+        let parts = shards.into_iter().zip(feeds).zip(earlier).zip(messages).zip(funnels.slots());
+        for (((((rings, options), feed), earlier), messages), funnel) in parts {
             let (ring, log_events) = ring(&mut log);
-            let shard = PacedShard::new(ShardLedger::new(&options)?);
+            let shard = PacedShard::with_funnel(ShardLedger::new(&options)?);
             let settlements = ShardSettlements::new(ring, feed, earlier);
             let ShardRings { from_ledger, to_ledger, .. } = rings;
             seats.push(Mutex::new(Some(ShardSeat {
@@ -198,18 +204,12 @@ impl<R: CampaignRules> PacerService<R> {
                 settlements,
                 log_events,
                 messages,
+                funnel: funnel.clone(),
             })));
         }
         let keeping = keep_records(log, KeptRecords::new(from, horizon), &context, startup);
-        let publishing = Arc::clone(&publisher);
-        let following = startup.builder.add("campaigns of bidders", move || {
-            if let Some(catalogue) = published.catalogues.try_iter().last() {
-                publishing.publish(|tables| Some((tables.table(&catalogue), ())));
-            }
-            None
-        });
-        published_on.get_or_init(|| following.handle());
-        following.run_soon();
+        let following =
+            follow_catalogues(published, Arc::clone(&publisher), funnels.clone(), startup);
         Ok(Self {
             address: startup.listening[0],
             first: startup.effective.cloned(),
@@ -218,10 +218,46 @@ impl<R: CampaignRules> PacerService<R> {
             publisher,
             tables,
             seats,
-            jobs: Mutex::new(vec![keeping, following]),
+            jobs: Mutex::new(vec![keeping, following, take_counts(funnels, startup)]),
             rules: std::marker::PhantomData,
         })
     }
+}
+
+/// Sets the campaigns whose funnels are kept.
+fn follow<R>(funnels: &SharedFunnels, catalogue: &PublishedCatalogue<R>) {
+    let open = catalogue.campaigns.iter().filter(|campaign| campaign.is_open);
+    funnels.follow(open.map(|campaign| campaign.slot), unix_ms(), || false);
+}
+
+/// Puts every catalogue in force.
+fn follow_catalogues<R: CampaignRules>(
+    published: PublishedCatalogues<R>,
+    publisher: Arc<TablePublisher>,
+    funnels: SharedFunnels,
+    startup: &Startup<'_>,
+) -> Job {
+    let PublishedCatalogues { catalogues, on_published } = published;
+    let job = startup.builder.add("campaigns of bidders", move || {
+        if let Some(catalogue) = catalogues.try_iter().last() {
+            follow(&funnels, &catalogue);
+            publisher.publish(|tables| Some((tables.table(&catalogue), ())));
+        }
+        None
+    });
+    on_published.get_or_init(|| job.handle());
+    job.run_soon();
+    job
+}
+
+/// Takes the shards' funnels, again and again.
+fn take_counts(funnels: SharedFunnels, startup: &Startup<'_>) -> Job {
+    let job = startup.builder.add("funnels of bidders", move || {
+        funnels.take(unix_ms());
+        Some(FUNNELS_EVERY)
+    });
+    job.run_soon();
+    job
 }
 
 /// A shard's ring into the log, and its events.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use eventlog::lane::{DurableRing, LaneState, PushError, RingPosition};
 use events::{RecordKind, SettlementsWriter, WinRecord};
 use pacer_core::shard::token::{ReservationToken, TOKEN_BYTES};
-use pacer_core::shard::{EarlierWins, ShardLedger, TokenClaim, TokenRejection};
+use pacer_core::shard::{EarlierWins, PacedShard, ShardLedger, TokenClaim, TokenRejection};
 use pacer_wire::SettlementCode;
 use runtime::process::unix_ms;
 use tracing::error;
@@ -108,12 +108,7 @@ impl ShardSettlements {
     }
 
     /// Claims the wins that wait and writes their record. Those that it cannot write stay.
-    pub fn write(
-        &mut self,
-        ledger: &mut ShardLedger,
-        bidders: &[Arc<Bidder>],
-        now: Tick,
-    ) {
+    pub fn write(&mut self, ledger: &mut ShardLedger, bidders: &[Arc<Bidder>], now: Tick) {
         // Claims that cannot be written would only be given up again.
         while !self.waiting.is_empty() && self.ring.state() == LaneState::Writing {
             let now_ms = unix_ms();
@@ -188,12 +183,12 @@ impl ShardSettlements {
 
     /// Settles all wins of records that are durable: `records` of them up to `through`, the last one
     /// at `sequence` of the log.
-    pub fn settle(&mut self, ledger: &mut ShardLedger, through: RingPosition, sequence: u64) {
+    pub fn settle(&mut self, shard: &mut PacedShard, through: RingPosition, sequence: u64) {
         while let Some((position, _)) = self.written.front().filter(|(at, _)| *at <= through) {
             let position = *position;
             let of_record = sequence - (through.0 - position.0);
             let of_same = self.written.iter().take_while(|(at, _)| *at == position);
-            ledger.warm_tokens(of_same.take(WARM_MAX).map(|(_, claimed)| &claimed.win.token));
+            shard.ledger.warm_tokens(of_same.take(WARM_MAX).map(|(_, claimed)| &claimed.win.token));
             let Self { written, earlier, results, feed, .. } = self;
             let wins = std::iter::from_fn(|| {
                 let (_, ClaimedWin { win, claim }) =
@@ -201,7 +196,7 @@ impl ShardSettlements {
                 let code = match claim {
                     Some(claim) => {
                         let is_late = claim.is_late();
-                        ledger.settle(claim, win.cost);
+                        shard.ledger.settle(claim, win.cost);
                         if is_late { SettlementCode::BookedLate } else { SettlementCode::Booked }
                     }
                     None => {
@@ -209,6 +204,9 @@ impl ShardSettlements {
                         SettlementCode::Booked
                     }
                 };
+                if let Some(funnel) = shard.funnel() {
+                    funnel.bill(win.token.slot(), win.cost);
+                }
                 results.push(SettlementResult { reply: win.reply, code, cost: win.cost });
                 let ReportedWin { token, cost, currency, .. } = win;
                 Some(SettledReservation { token, cost, currency })

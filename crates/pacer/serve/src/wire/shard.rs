@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use eventlog::lane::{LaneEvent, LaneHandle};
 use pacer_core::calendar::QUARTER_MS;
+use pacer_core::funnel::FunnelSlot;
 use pacer_core::messages::{Epoch, FromShard, ToShard};
 use pacer_core::refusal::SpendRefusal;
 use pacer_core::shard::token::ReservationToken;
@@ -43,6 +44,8 @@ const REPORTS_PER_TURN: usize = 256;
 const MESSAGES_PER_TURN: usize = 512;
 /// Turns between two looks for changed campaigns.
 const CATALOGUE_TURNS: u64 = 50;
+/// Turns between two hand-overs of funnels.
+const FUNNEL_TURNS: u64 = 100;
 /// How long an ending shard waits for the disk, and for room in the ledger's ring.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -84,6 +87,7 @@ pub(crate) struct ShardSeat {
     pub settlements: ShardSettlements,
     pub log_events: mpsc::UnboundedReceiver<LaneEvent>,
     pub messages: mpsc::UnboundedReceiver<PeerMessage>,
+    pub funnel: FunnelSlot,
 }
 
 /// The pacer on one shard.
@@ -97,6 +101,7 @@ pub(crate) struct PacerShard {
     /// Whether the process ends.
     is_ending: Cell<bool>,
     lane: LaneHandle,
+    funnel: FunnelSlot,
 }
 
 /// What the frames of all connections of a shard work on.
@@ -127,7 +132,8 @@ impl PacerShard {
         table: Arc<CampaignTable>,
         seat: ShardSeat,
     ) -> (Rc<Self>, ShardTasks) {
-        let ShardSeat { shard, from_ledger, to_ledger, settlements, log_events, messages } = seat;
+        let ShardSeat { shard, from_ledger, to_ledger, settlements, log_events, messages, funnel } =
+            seat;
         let lane = context.lane.clone();
         let state = ShardState {
             shard,
@@ -151,6 +157,7 @@ impl PacerShard {
             connection_last: Cell::new(0),
             is_ending: Cell::new(false),
             lane,
+            funnel,
         });
         (shard, ShardTasks { log_events, messages })
     }
@@ -206,6 +213,9 @@ impl PacerShard {
             _ => {
                 let now = self.time(state, Instant::now()).tick;
                 let released = state.shard.ledger.release(token, now);
+                if let (Ok(_), Some(funnel)) = (&released, state.shard.funnel()) {
+                    funnel.lose(token.slot());
+                }
                 let code = result_of_loss(&released);
                 state.settlements.results.push(SettlementResult { reply, code, cost: Nanos::ZERO });
             }
@@ -307,6 +317,12 @@ impl PacerShard {
         if number.is_multiple_of(CATALOGUE_TURNS) {
             self.send_changes(state);
         }
+        if number.is_multiple_of(FUNNEL_TURNS)
+            && let Some(funnel) = state.shard.funnel()
+        {
+            // What was not taken yet is offered again with the next counts.
+            let _offered = self.funnel.offer(|batch| funnel.hand_over(batch));
+        }
     }
 
     fn set_durable(&self, state: &mut ShardState) {
@@ -382,7 +398,7 @@ impl PacerShard {
         let state = &mut *self.state.borrow_mut();
         if let LaneEvent::Durable { through, sequence, .. } = event {
             let ShardState { settlements, shard, .. } = state;
-            settlements.settle(&mut shard.ledger, through, sequence);
+            settlements.settle(shard, through, sequence);
             self.deliver(state);
         }
         self.set_durable(state);

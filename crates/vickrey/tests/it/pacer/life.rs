@@ -3,6 +3,7 @@
 use pacer_client::{
     Candidate, DecisionCode, Offer, PacerClient, SettlementCode, SpendRequest, TOKEN_BYTES,
 };
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use units::{Cpm, Nanos};
@@ -41,6 +42,18 @@ fn a_win_is_booked_once_and_a_loss_is_released() {
     let spent = 700_001 + 40 + 1_000_300;
     until("the ledger has it", || pacer.spend("acme-spring") == spent);
     assert_eq!(pacer.spend("acme-autumn"), 0);
+    let mut hour = Value::Null;
+    until("the funnel has it", || {
+        let why = pacer.server.get("/v1/campaigns/acme-spring/why");
+        hour = why["funnel"]["hour"].clone();
+        hour["billed"] == 3
+    });
+    let steps = ["bid", "won", "outbid", "pace"].map(|step| hour[step].as_u64().unwrap());
+    assert_eq!(steps, [3, 3, 1, 0], "{hour}");
+    assert_eq!(hour["spent"], "0.001700341");
+    let sum = ["bid", "ledger"].iter().map(|step| hour[step].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(hour["matched"], sum, "each request has one last step");
+    assert_eq!(hour["offered"], sum, "it was named in all");
     let metric = r#"pacer_settlements_total{client="dsp-1",result="booked"}"#;
     assert_eq!(pacer.server.scraped(metric), 2);
 }

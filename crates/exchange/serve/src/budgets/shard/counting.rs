@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pacer_core::funnel::{FunnelBatch, FunnelBuffer, FunnelStep};
+use pacer_core::funnel::{FunnelBuffer, FunnelSlot, FunnelStep};
 use units::Tick;
 
 use crate::metrics::BudgetMetrics;
@@ -18,9 +18,9 @@ const COPY_INTERVAL: Duration = Duration::from_millis(250);
 const COPIES_MAX: usize = 4;
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
+/// Copied requests.
 #[derive(Debug)]
 pub(crate) struct ShardHandover {
-    pub batch: FunnelBatch,
     copies: Vec<Vec<u8>>,
     copied: usize,
 }
@@ -28,7 +28,7 @@ pub(crate) struct ShardHandover {
 impl ShardHandover {
     fn new() -> Self {
         let copies = (0..COPIES_MAX).map(|_| Vec::with_capacity(COPY_BYTES_MAX)).collect();
-        Self { batch: FunnelBatch::new(), copies, copied: 0 }
+        Self { copies, copied: 0 }
     }
 
     pub fn copies(&self) -> &[Vec<u8>] {
@@ -37,31 +37,29 @@ impl ShardHandover {
 
     /// Empties it for reuse, and erases the copies.
     pub fn clear(&mut self) {
-        self.batch.clear();
         for copy in &mut self.copies[..self.copied] {
             copy.fill(0);
             copy.clear();
         }
         self.copied = 0;
     }
-
-    const fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.copied == 0
-    }
 }
 
 /// Where a shard leaves its handovers; clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct HandoverSlot(Arc<Mutex<ShardHandover>>);
+pub(crate) struct HandoverSlot {
+    counts: FunnelSlot,
+    copies: Arc<Mutex<ShardHandover>>,
+}
 
 impl HandoverSlot {
-    pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(ShardHandover::new())))
+    pub fn new(counts: FunnelSlot) -> Self {
+        Self { counts, copies: Arc::new(Mutex::new(ShardHandover::new())) }
     }
 
-    /// Locks the slot; the shard skips it meanwhile.
+    /// Locks the copies; the shard skips them meanwhile.
     pub fn open(&self) -> MutexGuard<'_, ShardHandover> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,15 +116,16 @@ impl FunnelCounting {
             let total = self.buffer.totals()[step as usize];
             counter.add(total - std::mem::replace(&mut self.totals[step as usize], total));
         }
-        // The reader is still taking the last handover.
-        let Ok(mut handover) = self.slot.0.try_lock() else { return };
-        if !handover.is_empty() {
+        if !self.slot.counts.offer(|batch| self.buffer.hand_over(batch)) {
             return;
         }
-        let ShardHandover { batch, copies, copied } = &mut *handover;
-        self.buffer.hand_over(batch);
-        std::mem::swap(copies, &mut self.copies);
-        *copied = std::mem::take(&mut self.copied);
+        if let Ok(mut handover) = self.slot.copies.try_lock()
+            && handover.copied == 0
+        {
+            let ShardHandover { copies, copied } = &mut *handover;
+            std::mem::swap(copies, &mut self.copies);
+            *copied = std::mem::take(&mut self.copied);
+        }
         self.hand_over_at = now.after(HANDOVER_INTERVAL);
     }
 }

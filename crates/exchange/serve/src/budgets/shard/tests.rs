@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use pacer_core::calendar::Period;
+use pacer_core::funnel::FunnelSlot;
 use pacer_core::messages::{
     BudgetGrant, Epoch, Receipt, RefillRequest, RequestCounts, SpendReport, SpendingGate,
 };
@@ -134,7 +135,7 @@ pub(crate) fn shard_fixtures<const N: usize>(epoch: u32, room: usize) -> [ShardF
             budget_context.clone(),
             peers.clone(),
             asked,
-            HandoverSlot::new(),
+            HandoverSlot::new(FunnelSlot::default()),
         )
         .expect("sound options");
         let spent = SettlementRouter { ledger: Box::new(NoBudgets), peers: peers.clone() };

@@ -3,6 +3,7 @@
 use units::{Cpm, Multiplier, Offer};
 
 use super::*;
+use crate::funnel::{FunnelBatch, FunnelStep};
 use crate::messages::{FromShard, RequestCounts, ToShard};
 use crate::strategy::{BidPace, DrawKey};
 
@@ -32,7 +33,7 @@ fn authorise(
 /// Campaigns 0 and 1 have 100 each; 1 bids half of its value; 2 skips everything; 3 is exhausted
 /// and has 30 left.
 fn shard() -> PacedShard {
-    let mut shard = PacedShard::new(ShardLedger::new(&options()).unwrap());
+    let mut shard = PacedShard::with_funnel(ShardLedger::new(&options()).unwrap());
     let messages = [
         ToShard::Grant(grant(0, 8, 100, 4000)),
         ToShard::Grant(grant(1, 8, 100, 4000)),
@@ -129,6 +130,40 @@ fn requests_and_bids_are_counted_but_for_tests() {
     seen.sort_by_key(|(slot, _)| *slot);
     let counts = |requests, bids| RequestCounts { requests, bids };
     assert_eq!(seen, [(0, counts(2, 0)), (1, counts(2, 2))]);
+}
+
+#[test]
+fn funnels_have_each_request_at_its_last_step() {
+    use FunnelStep::{Bid, Billed, Budget, Ledger, Matched, Outbid, Pace, Won};
+    let mut shard = shard();
+    let at = moment(0, 8);
+    let test = AuthorisationRequest { is_test: true, ..request() };
+    // 3 cannot pay, 2 skips, 1 is below its minimum, 0 bids.
+    let candidates = [price(3, 90, 0), value(2, 60, 0), value(1, 60, 31), value(0, 20, 0)];
+    for request in [request(), request(), test] {
+        authorise(&mut shard, &request, &candidates, at).unwrap();
+    }
+    // 0 has 40 left.
+    assert!(authorise(&mut shard, &request(), &[value(0, 60, 0)], at).is_err());
+    shard.turn(Tick::ZERO, [ToShard::Gate(gate(1, 1, Some(SpendRefusal::Paused)))], 0, |_| ());
+    assert!(authorise(&mut shard, &request(), &[value(1, 60, 0)], at).is_err());
+    shard.turn(Tick::ZERO, [], 100, |_| ());
+    let funnel = shard.funnel().unwrap();
+    funnel.bill(CampaignIndex(0), Nanos::new(7));
+    funnel.lose(CampaignIndex(0));
+    let mut batch = FunnelBatch::new();
+    funnel.hand_over(&mut batch);
+    batch.rows.sort_by_key(|row| row.slot.0);
+    let steps = |slot: usize| {
+        let counts = batch.rows[slot].counts;
+        [Matched, Budget, Pace, Ledger, Bid, Outbid, Won, Billed].map(|step| counts.get(step))
+    };
+    assert_eq!(steps(0), [3, 0, 0, 1, 2, 1, 1, 1]);
+    // The request while it was paused was not offered to it.
+    assert_eq!(steps(1), [2, 0, 2, 0, 0, 0, 0, 0]);
+    assert_eq!(steps(2), [2, 0, 2, 0, 0, 0, 0, 0]);
+    assert_eq!(steps(3), [2, 2, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(batch.rows[0].counts.spent, Nanos::new(7));
 }
 
 #[test]
