@@ -10,3 +10,4 @@ mod full;
 mod killed;
 mod life;
 mod reload;
+mod soak;

@@ -107,17 +107,19 @@ impl SharedFunnels {
 mod tests {
     use super::*;
 
+    const NOW: u64 = 1_800_000_000_000;
+
     #[test]
     fn a_shard_hands_over_once_its_counts_were_taken() {
-        let funnels = SharedFunnels::new(1, 0);
-        funnels.follow([CampaignIndex(4)].into_iter(), 0, || false);
-        funnels.follow([].into_iter(), 0, || true);
+        let funnels = SharedFunnels::new(1, NOW);
+        funnels.follow([CampaignIndex(4)].into_iter(), NOW, || false);
+        funnels.follow([].into_iter(), NOW, || true);
         let offer = |impressions| funnels.slots()[0].offer(|batch| batch.offered = impressions);
         assert!(offer(5));
         assert!(!offer(7), "the first ones are there still");
-        funnels.take(1_000);
+        funnels.take(NOW + 1_000);
         assert!(offer(2));
-        funnels.take(2_000);
+        funnels.take(NOW + 2_000);
         let flight = CampaignFlight { start_ms: 0, end_ms: u64::MAX };
         let [hour, _] = funnels.windows(CampaignIndex(4), flight);
         assert_eq!(hour.offered, 7);

@@ -215,6 +215,17 @@ impl Server {
         send(&self.admin, &format!("{method} {path} HTTP/1.1\r\n{headers}"), "")
     }
 
+    /// Sends JSON with the operators' token.
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let body = body.to_string();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: \
+             application/json\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        send(&self.admin, &head, &body)
+    }
+
     #[track_caller]
     pub fn get(&self, path: &str) -> Value {
         let answer = self.ask("GET", path, "");
