@@ -1,7 +1,8 @@
-//! `vickrey demo`: an exchange, simulated DSPs and traffic in one process, over real sockets, and
-//! a summary of what they do.
+//! `vickrey demo`: an exchange and a pacer, simulated DSPs, a bidder and traffic in one process, over
+//! real sockets, and a summary of what they do.
 
 mod args;
+mod bidder;
 mod campaigns;
 mod pacer;
 mod screen;
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 use testbed::dsp::{DspProfile, LatencySpread, PriceSpread};
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{LoadLength, LoadMode, LoadOptions, LoadReport};
+use testbed::pacer::PacerLoadReport;
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
@@ -91,9 +93,12 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     let folder = tempfile::tempdir()?;
     let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
     // Beacons name the port: it is taken before the configuration is written.
-    let callers = listen(([127, 0, 0, 1], 0).into()).map_err(CommandFailure::unavailable)?;
+    let any_port = || listen(([127, 0, 0, 1], 0).into()).map_err(CommandFailure::unavailable);
+    let (callers, bidders) = (any_port()?, any_port()?);
+    let pacer = bidders.local_addr()?;
     let places = DemoPlaces {
         callers: callers.local_addr()?,
+        bidders: Some(pacer),
         operators: ([127, 0, 0, 1], 0).into(),
         dsps: fleet.addresses(),
         budgets: &folder.path().join("budgets"),
@@ -110,7 +115,7 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
         effective,
         file: None,
         folder: folder.path(),
-        listeners: vec![callers],
+        listeners: vec![callers, bidders],
         shutdown: shutdown.clone(),
         control: Control::start()?,
     };
@@ -123,28 +128,45 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
     let (beacons, budgets) = (beacons_at(places.callers), budgets.as_deref());
     let watched = WatchedDemo { args, exchange: &exchange, budgets, url: &url };
-    let report = drive(&watched, &beacons, &mut *out)?;
-    let totals = Totals::of(&exchange);
+    let DemoReport { report, bidder } = drive(&watched, &beacons, pacer, &mut *out)?;
+    let summed = summarise(&exchange, &report, &mut *out)?;
+    if let Some(budgets) = budgets {
+        writeln!(out, "{}", campaigns::lines(budgets, args).join("\n"))?;
+    }
+    writeln!(out, "\nseen by the callers\n{report}\n\nseen by the bidder\n{bidder}")?;
+    let campaign = [bidder::CAMPAIGN];
+    let spent = budgets.map_or(0, |it| bidder::await_books(it, &campaign, bidder.billed_nanos));
+    shutdown.begin();
+    let ended = shell.join();
+    fleet.stop()?;
+    ended.map_err(CommandFailure::of_shell)?;
+    bidder::compare(spent, bidder.billed_nanos)?;
+    if args.json {
+        let result = json!({ "summary": summed, "callers": report, "bidder": bidder });
+        return print_json(&record, result);
+    }
+    replay(args, &record, &mut *out)
+}
+
+/// Prints the summary, and returns it.
+fn summarise(
+    exchange: &Exchange,
+    report: &LoadReport<ExchangeOutcomes>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Value> {
+    let totals = Totals::of(exchange);
     let (generation, late) = (exchange.generation(), report.counts.calls.after_tmax);
     let callers = CallerLatency { latency: report.latency_us, late };
     let (config, auctions_per_s) = (&generation.config, totals.auctions_per_s(report.duration_s));
     let summary = DemoSummary { config, totals: &totals, auctions_per_s, callers };
     writeln!(out, "{summary}")?;
-    let summed = summary.as_json();
-    drop(generation);
-    if let Some(budgets) = budgets {
-        writeln!(out, "{}", campaigns::lines(budgets, args).join("\n"))?;
-    }
-    writeln!(out, "\nseen by the callers\n{report}")?;
-    shutdown.begin();
-    let ended = shell.join();
-    fleet.stop()?;
-    ended.map_err(CommandFailure::of_shell)?;
-    if args.json {
-        return print_json(&record, json!({ "summary": summed, "callers": report }));
-    }
+    Ok(summary.as_json())
+}
+
+/// Replays the record, and says how to look at it if it is kept.
+fn replay(args: &DemoArgs, record: &Path, out: &mut dyn Write) -> anyhow::Result<Exit> {
     writeln!(out, "\nreplayed from the record")?;
-    let ended = crate::log::replay_all(&record, false, &mut out)?;
+    let ended = crate::log::replay_all(record, false, out)?;
     if args.record.is_some() {
         writeln!(out, "look at it with: vickrey log report --by seat --dir {}", record.display())?;
     }
@@ -161,12 +183,18 @@ fn print_json(record: &Path, mut result: Value) -> anyhow::Result<Exit> {
     Ok(ended)
 }
 
+struct DemoReport {
+    report: LoadReport<ExchangeOutcomes>,
+    bidder: PacerLoadReport,
+}
+
 /// Sends traffic until the time is up or Ctrl-C, and shows progress.
 fn drive(
     watched: &WatchedDemo<'_>,
     beacons: &str,
+    pacer: SocketAddr,
     out: &mut dyn Write,
-) -> anyhow::Result<LoadReport<ExchangeOutcomes>> {
+) -> anyhow::Result<DemoReport> {
     let (args, url) = (watched.args, watched.url);
     let options = LoadOptions {
         mode: LoadMode::Open { rate_per_s: args.rate },
@@ -182,7 +210,13 @@ fn drive(
         ExchangeLoad::new(url, traffic, Some(beacons)).map_err(CommandFailure::unavailable)?;
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(Arc::clone(&stop))?;
-    let load = DemoLoad { progress: Mutex::new(None), is_done: AtomicBool::new(false), stop };
+    let asked = bidder::load(pacer, bidder::RATE_PER_S, args.duration, args.seed);
+    let load = DemoLoad {
+        progress: Mutex::new(None),
+        bidder: Mutex::new(None),
+        is_done: AtomicBool::new(false),
+        stop,
+    };
     std::thread::scope(|scope| {
         let hammer = scope.spawn(|| {
             let stop = Arc::clone(&load.stop);
@@ -193,13 +227,21 @@ fn drive(
             load.is_done.store(true, Ordering::Relaxed);
             report
         });
+        let bidder = scope.spawn(|| {
+            testbed::pacer::run(&asked, &load.stop, &mut |now| {
+                *load.bidder.lock().expect("nothing panics while it holds the progress") =
+                    Some(*now);
+            })
+        });
         let watched = watch::watch(watched, &load, out);
         if watched.is_err() {
             load.stop.store(true, Ordering::Relaxed);
         }
         let report = hammer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let bidder = bidder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         watched?;
-        report.map_err(CommandFailure::unavailable)
+        let bidder = bidder.map_err(CommandFailure::unavailable)?;
+        Ok(DemoReport { report: report.map_err(CommandFailure::unavailable)?, bidder })
     })
 }
 
@@ -245,6 +287,8 @@ fn currency(index: u16) -> &'static str {
 /// Where the exchange and its DSPs listen, and where the exchange keeps its files.
 struct DemoPlaces<'p> {
     callers: SocketAddr,
+    /// None: without a pacer.
+    bidders: Option<SocketAddr>,
     operators: SocketAddr,
     dsps: &'p [SocketAddr],
     budgets: &'p Path,
@@ -268,6 +312,7 @@ fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
     let dsps: Vec<_> = (0..args.dsps).map(|index| local(9001 + index)).collect();
     let places = DemoPlaces {
         callers: local(8080),
+        bidders: None,
         operators: local(9464),
         dsps: &dsps,
         budgets: Path::new("budgets"),
@@ -292,7 +337,7 @@ fn beacons_at(address: SocketAddr) -> String {
 
 /// The exchange's configuration, as a file would have it.
 fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
-    let DemoPlaces { callers, operators, dsps, budgets, record } = *places;
+    let DemoPlaces { callers, bidders, operators, dsps, budgets, record } = *places;
     let beacons = beacons_at(callers);
     let mut text = format!(
         "[runtime]\nshards = {}\n\n[admin]\nlisten = \"{operators}\"\n\n[log]\nfilter = \"warn\"\n\n\
@@ -306,6 +351,14 @@ fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
         Value::from(budgets.to_string_lossy()),
         Value::from(record.to_string_lossy())
     );
+    if let Some(bidders) = bidders {
+        let id = bidder::CLIENT;
+        let _ = write!(
+            text,
+            "\n[pacer]\nlisten = \"{bidders}\"\n[[pacer.client]]\nid = \"{id}\"\nsecret = \"{id}\"\n\
+             accounts = [\"{id}\"]\n"
+        );
+    }
     for (index, address) in (0u16..).zip(dsps) {
         let _ = write!(
             text,

@@ -9,6 +9,7 @@ use console::style;
 use units::Nanos;
 
 use super::args::DemoArgs;
+use super::bidder;
 use crate::budgets::{CampaignBudgets, standing};
 
 /// Widest bar, in characters.
@@ -59,6 +60,7 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
         }
     }
     std::fs::create_dir_all(folder)?;
+    bidder::define(folder, args)?;
     std::fs::write(folder.join("acme.toml"), text)
 }
 
@@ -68,17 +70,21 @@ pub(super) fn lines(budgets: &CampaignBudgets, args: &DemoArgs) -> Vec<String> {
         format!("{:<17} {:>9} {:>9} {:>9}", "campaigns (USD)", "spent", "target", "budget");
     let mut lines = vec![style(heading).bold().to_string()];
     for plan in &PLANS {
-        let budget = plan.budget(args).get();
-        let (of, target) = standing(budgets, plan.id);
-        let of = of.unwrap_or(Nanos::ZERO).get();
-        let target = target.map_or_else(|| "–".to_owned(), |target| decimal(target.get(), 9));
-        let width = of.saturating_mul(BAR).checked_div(budget).unwrap_or(0).min(BAR);
-        let bar = "█".repeat(usize::try_from(width).unwrap_or(0));
-        let (of, budget) = (decimal(of, 9), decimal(budget, 9));
         let name = format!("{} ({})", plan.id, plan.strategy);
-        lines.push(format!("  {name:<15} {of:>9} {target:>9} {budget:>9}  {}", style(bar).green()));
+        lines.push(line(budgets, plan.id, &name, plan.budget(args)));
     }
+    lines.push(line(budgets, bidder::CAMPAIGN, "bidder (pacer)", bidder::budget(args)));
     lines
+}
+
+fn line(budgets: &CampaignBudgets, id: &str, name: &str, budget: Nanos) -> String {
+    let (of, target) = standing(budgets, id);
+    let (of, budget) = (of.unwrap_or(Nanos::ZERO).get(), budget.get());
+    let target = target.map_or_else(|| "–".to_owned(), |target| decimal(target.get(), 9));
+    let width = of.saturating_mul(BAR).checked_div(budget).unwrap_or(0).min(BAR);
+    let bar = "█".repeat(usize::try_from(width).unwrap_or(0));
+    let (of, budget) = (decimal(of, 9), decimal(budget, 9));
+    format!("  {name:<15} {of:>9} {target:>9} {budget:>9}  {}", style(bar).green())
 }
 
 /// The same in a few words.

@@ -16,9 +16,10 @@ use runtime::service::{Shell, ShellOptions};
 use runtime::shutdown::Shutdown;
 use serde_json::json;
 use testbed::pacer::{self, PacerLoadOptions, PacerLoadProgress, PacerLoadReport};
-use units::{Nanos, Ppm};
+use units::Nanos;
 
 use super::args::PacerDemoArgs;
+use super::bidder::{self, CLIENT};
 use super::campaigns::{decimal, utc};
 use super::screen::{Screen, output};
 use crate::budgets::{CampaignBudgets, standing};
@@ -29,16 +30,8 @@ use crate::peers::long_run::stop_on_signal;
 /// Interval between pages on a terminal, and between lines otherwise.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
 const PRINT_EVERY: Duration = Duration::from_secs(2);
-/// Longest wait for the ledger to take the last wins.
-const BOOKS_PATIENCE: Duration = Duration::from_secs(10);
 /// Widest bar, in characters.
 const BAR: u64 = 24;
-
-/// Share of authorised bids that win; the others are reported as lost.
-const WON: Ppm = Ppm::new(100_000).expect("a share");
-const BIDDABLE: Ppm = Ppm::new(300_000).expect("a share");
-/// What a win costs on average, in nanos: the middle of the testbed's values, less a quarter.
-const WIN_NANOS: u64 = 2_250_000;
 
 /// A campaign, and its budget as a share of what its wins could cost, in percent.
 struct PacedPlan {
@@ -56,10 +49,8 @@ const PLANS: [PacedPlan; 4] = [
 
 impl PacedPlan {
     fn budget(&self, args: &PacerDemoArgs) -> Nanos {
-        let requests = args.duration.as_secs().max(1).saturating_mul(args.rate);
-        let share = |whole: u64, ppm: Ppm| whole / 1000 * u64::from(ppm.get()) / 1000;
-        let wins = share(share(requests, BIDDABLE), WON) / PLANS.len() as u64;
-        Nanos::new(wins.saturating_mul(WIN_NANOS) / 100 * self.budget_percent)
+        let all = bidder::cost_of_wins(args.duration, args.rate) / PLANS.len() as u64;
+        Nanos::new(all / 100 * self.budget_percent)
     }
 }
 
@@ -98,26 +89,14 @@ pub(super) fn run(args: &PacerDemoArgs) -> anyhow::Result<Exit> {
     let metrics = shell.admin_address();
     writeln!(out, "metrics at http://{metrics}/metrics; Ctrl-C ends the demo with its report\n")?;
     let load = PacerLoadOptions {
-        address,
-        client: "demo".to_owned(),
-        secret: "demo".to_owned(),
         connections: 8,
         depth: 4,
-        batch: 10,
-        candidates: 1,
-        biddable: BIDDABLE,
-        won: WON,
-        lost: Ppm::ONE,
-        rate: Some(args.rate),
-        deadline: Duration::from_millis(100),
-        warm_up: Duration::ZERO,
-        duration: args.duration,
-        seed: args.seed,
-        core: None,
+        ..bidder::load(address, args.rate, args.duration, args.seed)
     };
     let report = drive(args, &load, &budgets, &mut *out)?;
     writeln!(out, "{report}\n{}", lines(&budgets, args).join("\n"))?;
-    let spent = await_books(&budgets, report.billed_nanos);
+    let ids = PLANS.map(|plan| plan.id);
+    let spent = bidder::await_books(&budgets, &ids, report.billed_nanos);
     shutdown.begin();
     drop(budgets);
     shell.join().map_err(CommandFailure::of_shell)?;
@@ -126,11 +105,7 @@ pub(super) fn run(args: &PacerDemoArgs) -> anyhow::Result<Exit> {
         let result = json!({ "load": report, "ledger_nanos": spent });
         writeln!(std::io::stdout(), "{result:#}")?;
     }
-    if spent != billed {
-        let message =
-            format!("the ledger has spent {spent} nanos, and the bidder was billed {billed}");
-        return Err(CommandFailure::with_exit(Exit::Missed, anyhow::anyhow!(message)));
-    }
+    bidder::compare(spent, billed)?;
     writeln!(out, "\nledger and bidder agree to the nano: {billed}")?;
     Ok(Exit::Done)
 }
@@ -178,7 +153,7 @@ fn watch(
         let now = *load.progress.lock().expect("nothing panics while it holds the progress");
         let Some(now) = now.filter(|_| due <= Instant::now()) else { continue };
         due += every;
-        let head = head(&now, last.as_ref());
+        let head = bidder::brief(&now, last.as_ref());
         last = Some(now);
         match &mut screen {
             Some(screen) => {
@@ -193,22 +168,6 @@ fn watch(
         }
     }
     Ok(())
-}
-
-fn head(now: &PacerLoadProgress, last: Option<&PacerLoadProgress>) -> String {
-    let (before, since) = last.map_or((0, Duration::ZERO), |last| (last.requests, last.elapsed));
-    let millis = (now.elapsed - since).as_millis().max(1);
-    let rate = u128::from(now.requests - before) * 1000 / millis;
-    let authorised = u128::from(now.authorised) * 100 / u128::from(now.requests.max(1));
-    let latency = &now.latency_us;
-    let billed = u64::try_from(now.billed_nanos).unwrap_or(u64::MAX);
-    format!(
-        "{rate} decisions/s  {authorised} % authorised  batches p50 {} us p99 {} us p99.9 {} us  billed {} USD",
-        latency.p50,
-        latency.p99,
-        latency.p999,
-        decimal(billed, 9)
-    )
 }
 
 /// A heading, and a line for each campaign with its spend, target and budget.
@@ -230,26 +189,13 @@ fn lines(budgets: &CampaignBudgets, args: &PacerDemoArgs) -> Vec<String> {
     lines
 }
 
-/// The ledger's spend, once it is what was billed, or after a while.
-fn await_books(budgets: &CampaignBudgets, billed: u128) -> u128 {
-    let until = Instant::now() + BOOKS_PATIENCE;
-    loop {
-        let of = |plan: &PacedPlan| standing(budgets, plan.id).0.unwrap_or(Nanos::ZERO).get();
-        let spent = PLANS.iter().map(|plan| u128::from(of(plan))).sum();
-        if spent == billed || until <= Instant::now() {
-            return spent;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn configuration(folder: &Path, bidders: &str) -> String {
     let at = |name: &str| folder.join(name).display().to_string();
     format!(
         "[runtime]\nshards = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nfilter = \"warn\"\n\
          [record]\ndirectory = {:?}\n\
          [budgets]\ndirectory = {:?}\ncampaigns = \"campaigns.toml\"\nslot = \"1s\"\n\
-         [pacer]\nlisten = \"{bidders}\"\n[[pacer.client]]\nid = \"demo\"\nsecret = \"demo\"\n",
+         [pacer]\nlisten = \"{bidders}\"\n[[pacer.client]]\nid = \"{CLIENT}\"\nsecret = \"{CLIENT}\"\n",
         at("record"),
         at("budgets")
     )

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use console::style;
 use exchange_serve::{Exchange, ExchangeConfig};
 use testbed::load::LoadProgress;
+use testbed::pacer::PacerLoadProgress;
 
 use super::args::DemoArgs;
-use super::campaigns;
 use super::screen::{Screen, ScreenSize};
 use super::summary::{CallerLatency, DemoSummary, Totals};
+use super::{bidder, campaigns};
 use crate::budgets::CampaignBudgets;
 
 /// Interval between pages on a terminal, and between lines otherwise.
@@ -23,6 +24,7 @@ const PRINT_EVERY: Duration = Duration::from_secs(2);
 /// The load, shared with its thread.
 pub(super) struct DemoLoad {
     pub(super) progress: Mutex<Option<LoadProgress>>,
+    pub(super) bidder: Mutex<Option<PacerLoadProgress>>,
     pub(super) is_done: AtomicBool,
     pub(super) stop: Arc<AtomicBool>,
 }
@@ -39,6 +41,7 @@ struct DemoMoment {
     totals: Totals,
     auctions_per_s: f64,
     progress: Option<LoadProgress>,
+    bidder: Option<PacerLoadProgress>,
 }
 
 impl DemoMoment {
@@ -73,7 +76,9 @@ pub(super) fn watch(
         let auctions_per_s = totals.since(&last).auctions_per_s(last_at.elapsed().as_secs_f64());
         (last, last_at) = (totals.clone(), Instant::now());
         let progress = *load.progress.lock().expect("nothing panics while it holds the progress");
-        let moment = DemoMoment { elapsed: started.elapsed(), totals, auctions_per_s, progress };
+        let bidder = *load.bidder.lock().expect("nothing panics while it holds the progress");
+        let elapsed = started.elapsed();
+        let moment = DemoMoment { elapsed, totals, auctions_per_s, progress, bidder };
         match &mut screen {
             Some(screen) => {
                 let size = screen.size();
@@ -89,7 +94,8 @@ fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
     let generation = watched.exchange.generation();
     let summary = moment.summary(&generation.config);
     let campaigns = watched.budgets.map(campaigns::brief).unwrap_or_default();
-    format!("{}{campaigns}", summary.line(moment.elapsed))
+    let decisions = moment.bidder.map_or(0, |bidder| bidder.requests);
+    format!("{}{campaigns}  pacer {decisions} decisions", summary.line(moment.elapsed))
 }
 
 /// A page that fits a screen of this size.
@@ -110,6 +116,9 @@ fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> Str
         for line in campaigns::lines(budgets, args) {
             writeln!(page, "{line}").expect("a String takes any text");
         }
+    }
+    if let Some(bidder) = &moment.bidder {
+        writeln!(page, "pacer: {}", bidder::brief(bidder, None)).expect("a String takes any text");
     }
     page.push('\n');
     let rows = size.rows.saturating_sub(page.lines().count() + 1);

@@ -90,8 +90,8 @@ impl PricedBatch {
 }
 
 impl PacedShard {
-    /// Prices the candidates of a request: each is a campaign that this shard may know, or the
-    /// refusal that it has already; None if it makes no offer.
+    /// Prices the candidates of a request: each is a campaign that exists, even if this shard has
+    /// not heard of it yet, or the refusal that it has already; None if it makes no offer.
     #[inline]
     pub fn price(
         &mut self,
@@ -221,10 +221,24 @@ impl PacedShard {
         if price < minimum { Err(SpendRefusal::BelowMinimum) } else { Ok(price.micros()) }
     }
 
-    /// Reserves what a candidate bids. The last of a budget lowers a bid whose price is the
-    /// strategy's.
+    /// Reserves what a candidate bids. A campaign whose first grant has not arrived is not unknown:
+    /// nothing is granted to it yet.
     #[inline]
     fn reserve_priced(
+        &mut self,
+        request: &PricedRequest,
+        priced: &PricedCandidate,
+        at: ShardTime,
+    ) -> Result<Authorisation, SpendRefusal> {
+        self.reserve_known(request, priced, at).map_err(|refusal| match refusal {
+            SpendRefusal::Unknown => SpendRefusal::LedgerUnavailable,
+            refusal => refusal,
+        })
+    }
+
+    /// The last of a budget lowers a bid whose price is the strategy's.
+    #[inline]
+    fn reserve_known(
         &mut self,
         request: &PricedRequest,
         priced: &PricedCandidate,

@@ -103,7 +103,7 @@ fn spend(pacer: &Pacer, stop: &AtomicBool, seed: u64) -> Spent {
         id += 3;
         for bid in [first, second, third].into_iter().flatten().flatten() {
             spent.decisions += 1;
-            let at = known[usize::from(bid.candidate)].0;
+            let at = known[bid.candidate].0;
             match numbers.below(3) {
                 0 => {
                     let cost = amount(&bid) - numbers.below(1_000);
@@ -255,6 +255,34 @@ fn spending_goes_on_beside_hostile_clients_and_changes() {
     assert!(grown_kib < 64 * 1024, "the server has grown by {grown_kib} KiB");
 }
 
+/// Wins ten times with each of two campaigns, and makes a change after each win.
+fn win_between(
+    pacer: &Pacer,
+    runtime: &tokio::runtime::Runtime,
+    client: &PacerClient,
+    changes: &[(&str, Value)],
+) {
+    let (mut won, mut changes) = (0, changes.iter());
+    while won < 20 {
+        let campaign = client.campaign("acme", ["one", "two"][won % 2]).unwrap().handle;
+        let offer = Offer::Price(cpm(1_000_000));
+        let request = SpendRequest::new(1, &[Candidate { campaign, offer, minimum: Cpm::ZERO }]);
+        match runtime.block_on(client.decide(request, Duration::from_secs(5))) {
+            Some(Ok(bid)) => {
+                let settled = client.won(bid.token, Nanos::new(900_000)).unwrap();
+                assert_eq!(runtime.block_on(settled), Ok(SettlementCode::Booked));
+                won += 1;
+                if let Some((of, limits)) = changes.next() {
+                    let changed = pacer.server.send("PUT", &format!("/v1/{of}/budget"), limits);
+                    assert_eq!(changed.status, 200, "{changed:?}");
+                }
+            }
+            Some(Err(DecisionCode::Unavailable)) | None => (),
+            Some(Err(code)) => panic!("it is refused: {code:?}"),
+        }
+    }
+}
+
 /// The same changes in another order, while money is spent, end in the same budgets.
 #[test]
 fn budget_changes_in_any_order_end_in_the_same_state() {
@@ -289,29 +317,7 @@ fn budget_changes_in_any_order_end_in_the_same_state() {
         (1..order.len()).rev().for_each(|at| {
             order.swap(at, usize::try_from(numbers.below(at as u64 + 1)).unwrap());
         });
-        let (mut won, mut changes) = (0, order.into_iter());
-        // Ten wins of each, with the changes between them.
-        while won < 20 {
-            let name = ["one", "two"][won % 2];
-            let campaign = client.campaign("acme", name).unwrap().handle;
-            let offer = Offer::Price(cpm(1_000_000));
-            let request =
-                SpendRequest::new(1, &[Candidate { campaign, offer, minimum: Cpm::ZERO }]);
-            match runtime.block_on(client.decide(request, Duration::from_secs(5))) {
-                Some(Ok(bid)) => {
-                    let settled = client.won(bid.token, Nanos::new(900_000)).unwrap();
-                    assert_eq!(runtime.block_on(settled), Ok(SettlementCode::Booked));
-                    won += 1;
-                    if let Some((of, limits)) = changes.next() {
-                        let path = format!("/v1/{of}/budget");
-                        let changed = pacer.server.send("PUT", &path, &limits);
-                        assert_eq!(changed.status, 200, "{changed:?}");
-                    }
-                }
-                Some(Err(DecisionCode::Unavailable)) | None => (),
-                Some(Err(code)) => panic!("it is refused: {code:?}"),
-            }
-        }
+        win_between(&pacer, &runtime, &client, &order);
         until("all is booked", || {
             ["one", "two"].iter().all(|campaign| pacer.spend(campaign) == 9_000_000)
         });

@@ -90,6 +90,8 @@ fn one_candidate_is_authorised_and_the_others_keep_their_money() {
     check(&[offer(3, Offer::Cost(Nanos::new(31)), 0)], Err(R::DayExhausted));
     // A refill is on its way: no bid is lowered meanwhile.
     check(&[value(0, 101, 0)], Err(R::LedgerUnavailable));
+    // Its first grant has not arrived.
+    check(&[value(5, 60, 0)], Err(R::LedgerUnavailable));
     // The highest price wins, the first of equal ones; the next if it cannot pay.
     check(&[value(0, 20, 0), value(1, 60, 0)], Ok((1, 30, 30)));
     check(&[value(0, 30, 0), value(1, 60, 0)], Ok((0, 30, 30)));
