@@ -427,6 +427,9 @@ fn the_demo_runs_to_its_end() {
         "campaigns (USD)",
         // From the first line on.
         "  campaigns sprint ",
+        "  pacer ",
+        "bidder (pacer)",
+        "seen by the bidder",
     ] {
         assert!(out.contains(want), "no `{want}` in:\n{out}");
     }

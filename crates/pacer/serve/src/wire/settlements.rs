@@ -197,6 +197,9 @@ impl ShardSettlements {
                     Some(claim) => {
                         let is_late = claim.is_late();
                         shard.ledger.settle(claim, win.cost);
+                        if let Some(funnel) = shard.funnel() {
+                            funnel.bill(win.token.slot(), win.cost);
+                        }
                         if is_late { SettlementCode::BookedLate } else { SettlementCode::Booked }
                     }
                     None => {
@@ -204,9 +207,6 @@ impl ShardSettlements {
                         SettlementCode::Booked
                     }
                 };
-                if let Some(funnel) = shard.funnel() {
-                    funnel.bill(win.token.slot(), win.cost);
-                }
                 results.push(SettlementResult { reply: win.reply, code, cost: win.cost });
                 let ReportedWin { token, cost, currency, .. } = win;
                 Some(SettledReservation { token, cost, currency })
