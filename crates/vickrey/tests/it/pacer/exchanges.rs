@@ -1,6 +1,7 @@
 //! Two exchanges that sell on the budget of one pacer, while each of them is killed.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::fixtures::Pacer;
 use crate::budgets::life::{
@@ -13,6 +14,8 @@ const PAID: &[&str] = &["3.0", "1.5"];
 /// Bids of the other one.
 const UNPAID: &[&str] = &["0.5"];
 const UNPAID_NANOS: u64 = 500_000;
+/// Longer than it takes to note that a record was read.
+const OFFSET_SAVED: Duration = Duration::from_millis(1_500);
 /// For some sixty wins.
 const BUDGET_NANOS: u64 = 140_000_000;
 
@@ -115,6 +118,11 @@ fn exchanges_share_a_budget_through_crashes_of_all() {
     second.bill(2);
     // An exchange that ends keeps what it owes the pacer.
     until("it knows that the pacer has not booked them", || second.behind() > 0);
+    let later = Instant::now() + OFFSET_SAVED;
+    while Instant::now() < later {
+        assert!(!second.auction());
+        assert!(second.behind() > 0, "it forgets what the pacer has not booked");
+    }
     second.kill();
     second.start();
     assert!(!second.auction());
