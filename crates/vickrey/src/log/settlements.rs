@@ -6,6 +6,7 @@ use std::io::Write;
 use audit::{
     BilledBeacon, Filter, LaneKind, ReadBuffer, RecordPosition, SettlementRow, UtcTime, WinRow,
 };
+use serde::Serialize;
 
 use super::damage_report::DamageReport;
 use super::filter_args::FilterArgs;
@@ -57,14 +58,15 @@ pub(super) fn cat(
     for segment in lane.within(filter.window()) {
         let mut show = |place: &RecordPosition, kind: u8, payload: &[u8]| match billed {
             Billed::Settlements => match row(&filter, place, kind, payload) {
-                Some(row) => write(&row, is_json, out),
+                Some(row) => write(&row, settlement_text, is_json, out),
                 None => Ok(()),
             },
             Billed::Wins => {
                 match WinRow::all_of(place, kind, payload) {
                     Ok(rows) => {
-                        let chosen = rows.iter().filter(|row| filter.holds_at(row.time_us));
-                        chosen.into_iter().try_for_each(|row| write_win(row, is_json, out))?;
+                        for row in rows.iter().filter(|row| filter.holds_at(row.time_us)) {
+                            write(row, win_text, is_json, out)?;
+                        }
                     }
                     Err(error) => damage.unreadable(place, &error),
                 }
@@ -77,23 +79,24 @@ pub(super) fn cat(
     Ok(damage.exit())
 }
 
-fn write_win(row: &WinRow, is_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    if is_json {
-        writeln!(out, "{}", serde_json::to_string(row)?)?;
-        return Ok(());
-    }
+fn write<R: Serialize>(
+    row: &R,
+    text: impl FnOnce(&R) -> String,
+    is_json: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let line = if is_json { serde_json::to_string(row)? } else { text(row) };
+    Ok(writeln!(out, "{line}")?)
+}
+
+fn win_text(row: &WinRow) -> String {
     let WinRow { time_us, client, token, cost_nanos, currency, .. } = row;
     let cost = line::money(*cost_nanos, 9);
     let (time, client) = (UtcTime(*time_us), line::visible(client));
-    writeln!(out, "{time}  {token}  {cost} {currency}  by {client}")?;
-    Ok(())
+    format!("{time}  {token}  {cost} {currency}  by {client}")
 }
 
-fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    if is_json {
-        writeln!(out, "{}", serde_json::to_string(row)?)?;
-        return Ok(());
-    }
+fn settlement_text(row: &SettlementRow) -> String {
     let SettlementRow { time_us, auction, bid, amount_nanos, currency, .. } = row;
     let amount = line::money(*amount_nanos, 6);
     let notified = row
@@ -101,6 +104,5 @@ fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Res
         .as_ref()
         .map(|dsp| format!("  notifies {}", line::visible(dsp)))
         .unwrap_or_default();
-    writeln!(out, "{}  {auction}  bid {bid}  {amount} {currency}{notified}", UtcTime(*time_us))?;
-    Ok(())
+    format!("{}  {auction}  bid {bid}  {amount} {currency}{notified}", UtcTime(*time_us))
 }

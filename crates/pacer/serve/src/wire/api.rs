@@ -18,7 +18,9 @@ use crate::registry::CampaignRules;
 fn routes<R: CampaignRules>() -> Vec<Route<Weak<PacerService<R>>>> {
     let asked = |id, summary| {
         let ending = "The process is shutting down.";
-        Operation::new("pacer", id, summary).error(ErrorCode::Unavailable, ending)
+        Operation::new("pacer", id, summary)
+            .error(ErrorCode::NotConfigured, "The configuration has no `[pacer]`.")
+            .error(ErrorCode::Unavailable, ending)
     };
     vec![
         Route {

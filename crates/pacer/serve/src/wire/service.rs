@@ -114,7 +114,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
         let differences = self.first.iter().flat_map(|first| first.differences(effective));
         let fixed = differences
             .map(|it| it.key)
-            .filter(|key| key.starts_with("pacer") && !key.starts_with("pacer.client["));
+            .filter(|key| key.starts_with("pacer.") && !key.starts_with("pacer.client["));
         let needs_restart = fixed.collect();
         Ok(ServiceReload { added, removed, needs_restart, ..ServiceReload::default() })
     }
