@@ -4,6 +4,7 @@
 mod args;
 mod bidder;
 mod campaigns;
+mod format;
 mod pacer;
 mod screen;
 mod summary;

@@ -7,7 +7,6 @@
 //! Each shard has budgets of its own, and answers its connections from them. A token is settled at
 //! the shard that made it, whichever connection brings it.
 
-mod api;
 mod bidders;
 mod campaigns;
 mod changes;

@@ -9,7 +9,7 @@ use testbed::pacer::{PacerLoadOptions, PacerLoadProgress};
 use units::{Nanos, Ppm};
 
 use super::args::DemoArgs;
-use super::campaigns::{decimal, utc};
+use super::format::{decimal, utc};
 use crate::budgets::{CampaignBudgets, standing};
 use crate::exit::{CommandFailure, Exit};
 

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use console::style;
 use units::Nanos;
 
 use super::args::DemoArgs;
 use super::bidder;
+use super::format::{decimal, utc};
 use crate::budgets::{CampaignBudgets, standing};
 
 /// Widest bar, in characters.
@@ -94,16 +95,4 @@ pub(super) fn brief(budgets: &CampaignBudgets) -> String {
         format!(" {} {}", plan.id, decimal(spent.get(), 9))
     };
     format!("  campaigns{}", PLANS.iter().map(of).collect::<String>())
-}
-
-/// A fixed-point number with this many places, to the thousandth.
-pub(super) fn decimal(number: u64, places: u32) -> String {
-    let one = 10_u64.pow(places);
-    format!("{}.{:03}", number / one, number % one / (one / 1000))
-}
-
-pub(super) fn utc(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(seconds).map(|at| at.to_string()).unwrap_or_default()
 }

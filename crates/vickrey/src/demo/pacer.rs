@@ -20,7 +20,7 @@ use units::Nanos;
 
 use super::args::PacerDemoArgs;
 use super::bidder::{self, CLIENT};
-use super::campaigns::{decimal, utc};
+use super::format::{decimal, utc};
 use super::screen::{Screen, output};
 use crate::budgets::{CampaignBudgets, standing};
 use crate::config::{read_config, services};

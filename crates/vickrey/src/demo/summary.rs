@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use testbed::load::Quantiles;
 use units::Ppm;
 
-use super::campaigns::decimal;
+use super::format::decimal;
 
 const ROWS: usize = 8;
 /// Longest bars, in characters.

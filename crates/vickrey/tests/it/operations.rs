@@ -4,7 +4,7 @@
 mod access;
 mod dashboard;
 mod descriptors;
-mod document;
+pub mod document;
 pub mod fixtures;
 mod names;
 mod overload;

@@ -63,12 +63,12 @@ impl SharedFunnels {
         self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the shards' counts. Call it about twice a second.
-    pub fn take(&self, now_unix_ms: u64) {
+    /// Takes the shards' counts. Call it about twice a second. Calls `pause` where others may take
+    /// the lock.
+    pub fn take(&self, now_unix_ms: u64, pause: impl Fn()) {
         self.book().advance(now_unix_ms);
         while self.book().fold_some(FOLDED_AT_ONCE) {
-            // The caller has a low priority: let others take the lock.
-            std::thread::yield_now();
+            pause();
         }
         for slot in &self.0.slots {
             let mut batch = slot.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,9 +117,9 @@ mod tests {
         let offer = |impressions| funnels.slots()[0].offer(|batch| batch.offered = impressions);
         assert!(offer(5));
         assert!(!offer(7), "the first ones are there still");
-        funnels.take(NOW + 1_000);
+        funnels.take(NOW + 1_000, || ());
         assert!(offer(2));
-        funnels.take(NOW + 2_000);
+        funnels.take(NOW + 2_000, || ());
         let flight = CampaignFlight { start_ms: 0, end_ms: u64::MAX };
         let [hour, _] = funnels.windows(CampaignIndex(4), flight);
         assert_eq!(hour.offered, 7);

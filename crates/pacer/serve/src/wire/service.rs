@@ -1,6 +1,9 @@
 //! The pacer as a service: bidders ask it over TCP which campaigns may spend. `[pacer]` configures
 //! it, `[budgets]` and `[record]` are beside it.
 
+mod api;
+mod exposition;
+
 use std::any::type_name;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -23,15 +26,16 @@ use runtime::shards::ShardContext;
 use tokio::sync::{mpsc, watch};
 use tracing::info;
 
-use super::api;
 use super::bidders::{BidderChanges, BidderList};
 use super::campaigns::{CampaignTable, TableBuilder};
 use super::classes::ReservationClasses;
 use super::config::PacerConfig;
-use super::counters::{self, PacerCounts};
+use super::counters::PacerCounts;
 use super::replay::{KeptRecords, SETTLEMENT_LOG, SettlementLog, SettlementReplayError, replay};
 use super::settlements::ShardSettlements;
 use super::shard::{PacerContext, PacerShard, ShardSeat};
+use api::PacerApi;
+
 use crate::ledger::rings::ShardRings;
 use crate::registry::{CampaignRules, PublishedCatalogue};
 use crate::service::{BIDDER_LEDGER, LedgerPort, PublishedCatalogues};
@@ -43,13 +47,13 @@ const FUNNELS_EVERY: Duration = Duration::from_millis(500);
 
 /// A running pacer. `R` is the exchange's part of campaigns.
 pub struct PacerService<R> {
-    pub(super) address: SocketAddr,
+    address: SocketAddr,
     /// The configuration of the start.
     first: Option<Effective>,
-    pub(super) context: Arc<PacerContext>,
-    pub(super) counts: PerShard<PacerCounts>,
+    context: Arc<PacerContext>,
+    counts: PerShard<PacerCounts>,
     publisher: Arc<TablePublisher>,
-    pub(super) tables: watch::Receiver<Arc<CampaignTable>>,
+    tables: watch::Receiver<Arc<CampaignTable>>,
     seats: Vec<Mutex<Option<ShardSeat>>>,
     jobs: Mutex<Vec<Job>>,
     rules: std::marker::PhantomData<fn() -> R>,
@@ -82,7 +86,7 @@ impl<R: CampaignRules> Service for PacerService<R> {
     }
 
     fn absent() -> Vec<Api> {
-        vec![api::unconfigured::<R>()]
+        vec![api::unconfigured()]
     }
 
     fn addresses(config: &PacerConfig) -> Vec<SocketAddr> {
@@ -253,7 +257,7 @@ fn follow_catalogues<R: CampaignRules>(
 /// Takes the shards' funnels, again and again.
 fn take_counts(funnels: SharedFunnels, startup: &Startup<'_>) -> Job {
     let job = startup.builder.add("funnels of bidders", move || {
-        funnels.take(unix_ms());
+        funnels.take(unix_ms(), std::thread::yield_now);
         Some(FUNNELS_EVERY)
     });
     job.run_soon();
@@ -319,12 +323,18 @@ impl<R: CampaignRules> RunningService for PacerService<R> {
         let (tables, counts) = (self.tables.clone(), self.counts.clone());
         exposition.add(move |page| {
             let table = Arc::clone(&tables.borrow());
-            counters::expose(&table.bidders, &counts, page)
+            exposition::expose(&table.bidders, &counts, page)
         });
     }
 
     fn admin_apis(self: Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
-        vec![api::api(&self)]
+        vec![api::api(PacerApi {
+            listen: self.address,
+            node: self.context.node,
+            epoch: self.context.epoch.0.into(),
+            counts: self.counts.clone(),
+            tables: self.tables.clone(),
+        })]
     }
 
     fn close(&self) -> Result<(), ServiceError> {

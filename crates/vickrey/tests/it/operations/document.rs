@@ -35,6 +35,27 @@ fn is_of_budgets(path: &str) -> bool {
     ["/v1/accounts", "/v1/campaigns", "/v1/audit"].iter().any(|of| path.starts_with(of))
 }
 
+/// Whether a path needs a pacer.
+fn is_of_pacer(path: &str) -> bool {
+    path.starts_with("/v1/pacer")
+}
+
+/// Asks for what a pacer shows, of a client with this id and of another one, with or without a pacer.
+pub fn check_pacer(server: &Server, id: &str, status: u16) {
+    let document = server.get("/v1/openapi.json");
+    let of_pacer = operations(&document).into_iter().filter(|((_, path), _)| is_of_pacer(path));
+    let mut asked = 0;
+    for ((method, path), operation) in of_pacer {
+        let unknown = if path.contains("{id}") { 404 } else { status };
+        for (id, status) in [(id, status), ("nobody", unknown)] {
+            let answer = server.ask(&method, &path.replace("{id}", id), "");
+            assert_eq!((answer.status, fault(&document, operation, &answer)), (status, None));
+            asked += 1;
+        }
+    }
+    assert_eq!(asked, 4);
+}
+
 /// The difference between a response and the document. None if they agree.
 fn fault(document: &Value, operation: &Value, answer: &Answer) -> Option<String> {
     let Some(response) = operation["responses"].get(answer.status.to_string()) else {
@@ -73,7 +94,9 @@ fn every_operation_is_answered_as_documented() {
     let document = server.get("/v1/openapi.json");
     let broken = "[[dsp]]\nid = \"\"\nurl = 1\n";
     let mut problems = Vec::new();
-    let of_all = |((_, path), _): &((String, String), &Value)| !is_of_budgets(path);
+    check_pacer(&server, "a", 404);
+    let of_all =
+        |((_, path), _): &((String, String), &Value)| !is_of_budgets(path) && !is_of_pacer(path);
     for ((method, path), operation) in operations(&document).into_iter().filter(of_all) {
         let known = path.replace("{id}", ID_IN_PATH);
         let unknown = path.replace("{id}", "nobody");

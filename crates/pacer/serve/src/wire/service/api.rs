@@ -1,26 +1,36 @@
 //! Admin API of the pacer on the wire: its clients, and what they were answered.
 
-use std::sync::{Arc, Weak};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use pacer_wire::{DecisionCode, ProtocolError, SettlementCode};
 use runtime::admin::{
     Api, ApiCall, CountsByLabel, ErrorCode, LatencyView, Method, Operation, Reply, ReplyResult,
     Route, counts_schema,
 };
+use runtime::metrics::PerShard;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::bidders::Bidder;
-use super::counters::ClientCounts;
-use super::service::PacerService;
-use crate::registry::CampaignRules;
+use tokio::sync::watch;
 
-fn routes<R: CampaignRules>() -> Vec<Route<Weak<PacerService<R>>>> {
+use crate::wire::bidders::Bidder;
+use crate::wire::campaigns::CampaignTable;
+use crate::wire::counters::{ClientCounts, PacerCounts};
+
+/// What the API shows.
+pub(super) struct PacerApi {
+    pub listen: SocketAddr,
+    pub node: u32,
+    pub epoch: u64,
+    pub counts: PerShard<PacerCounts>,
+    pub tables: watch::Receiver<Arc<CampaignTable>>,
+}
+
+fn routes() -> Vec<Route<PacerApi>> {
     let asked = |id, summary| {
-        let ending = "The process is shutting down.";
-        Operation::new("pacer", id, summary)
-            .error(ErrorCode::NotConfigured, "The configuration has no `[pacer]`.")
-            .error(ErrorCode::Unavailable, ending)
+        let off = "The configuration has no `[pacer]`.";
+        Operation::new("pacer", id, summary).error(ErrorCode::NotConfigured, off)
     };
     vec![
         Route {
@@ -96,35 +106,28 @@ fn settlements_schema(_: &mut SchemaGenerator) -> Schema {
     counts_schema(&SettlementCode::ALL.map(SettlementCode::label))
 }
 
-/// Answers for `pacer` while it exists.
-pub(super) fn api<R: CampaignRules>(pacer: &Arc<PacerService<R>>) -> Api {
-    Api::new(Arc::downgrade(pacer), routes())
+pub(super) fn api(pacer: PacerApi) -> Api {
+    Api::new(pacer, routes())
 }
 
 /// The API without a pacer: says how to configure it.
-pub(super) fn unconfigured<R: CampaignRules>() -> Api {
+pub(super) fn unconfigured() -> Api {
     let message = "the pacer is off: add [pacer] to the configuration file and restart; it needs \
                    [budgets] and [record] too";
-    Api::unconfigured(routes::<R>(), message)
+    Api::unconfigured(routes(), message)
 }
 
-fn alive<R>(pacer: &Weak<PacerService<R>>) -> Result<Arc<PacerService<R>>, Reply> {
-    let message = "the pacer is coming to its end";
-    pacer.upgrade().ok_or_else(|| Reply::error(ErrorCode::Unavailable, message))
-}
-
-fn pacer<R>(pacer: &Weak<PacerService<R>>, _: &ApiCall) -> ReplyResult {
-    let pacer = alive(pacer)?;
-    let (context, counts) = (&pacer.context, &pacer.counts);
-    let table = Arc::clone(&pacer.tables.borrow());
+fn pacer(pacer: &PacerApi, _: &ApiCall) -> ReplyResult {
+    let PacerApi { listen, node, epoch, counts, tables } = pacer;
+    let table = Arc::clone(&tables.borrow());
     let errors = ProtocolError::ALL.map(|code| {
         let ended = counts.iter().map(|shard| shard.errors[code as usize].value());
         (code.label(), ended.fold(0, u64::wrapping_add))
     });
     Ok(Reply::json(&PacerView {
-        listen: pacer.address.to_string(),
-        node: context.node,
-        epoch: context.epoch.0.into(),
+        listen: listen.to_string(),
+        node: *node,
+        epoch: *epoch,
         generation: table.generation,
         batch_us: LatencyView::of(counts.iter().map(|shard| shard.batch.snapshot())),
         errors: errors.into(),
@@ -133,9 +136,8 @@ fn pacer<R>(pacer: &Weak<PacerService<R>>, _: &ApiCall) -> ReplyResult {
     }))
 }
 
-fn client<R>(pacer: &Weak<PacerService<R>>, call: &ApiCall) -> ReplyResult {
-    let (pacer, id) = (alive(pacer)?, call.parameter("id"));
-    let table = Arc::clone(&pacer.tables.borrow());
+fn client(pacer: &PacerApi, call: &ApiCall) -> ReplyResult {
+    let (id, table) = (call.parameter("id"), Arc::clone(&pacer.tables.borrow()));
     let found = table.bidders.iter().find(|bidder| &*bidder.config.id == id);
     let missing = || Reply::error(ErrorCode::NotFound, &format!("no client has the id `{id}`"));
     Ok(Reply::json(&view(found.ok_or_else(missing)?)))
