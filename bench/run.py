@@ -74,6 +74,7 @@ SCENARIOS = (
     "budget-auction",
     "budget-campaigns",
     "pacer-wire",
+    "pacer-shards",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -109,6 +110,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   budget-campaigns  100,000 campaigns: memory, reloads, and latency meanwhile
   budgets    the last four
   pacer-wire bid requests per CPU-second of the pacer, and latency of batches; an echo and a Go peer
+  pacer-shards  the pacer with one and two shards, and its memory
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -320,6 +322,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "budget-auction": lambda: budget_auction.auction(bench, rounds, say),
         "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),
         "pacer-wire": lambda: pacer_wire.wire(bench, rounds, has_go_pacer(bench, args), say),
+        "pacer-shards": lambda: pacer_wire.shards(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

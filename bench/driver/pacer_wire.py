@@ -35,13 +35,16 @@ OWN_NS_MAX = 58.0
 LATENCY_US_MAX = {"p999": 2_000, "max": 10_000}
 OPEN_RATE = 1_000_000
 OPEN_SHARE = 0.8
+# One and two shards at the same rate: requests per CPU-second of two, of those of one.
+SCALED_RATE = 1_500_000
+SCALED_SHARE_MIN = 0.9
 
 CONFIG = """\
 [admin]
 listen = "127.0.0.1:0"
 
 [runtime]
-shards = 1
+shards = {shards}
 
 [record]
 directory = "{folder}/record"
@@ -95,6 +98,14 @@ class Target:
     child: Child
     address: str
     campaigns: Path | None = None
+    resident_last_kib: int = 0
+
+    def resident_kib(self) -> int:
+        """Resident memory."""
+        status = Path(f"/proc/{self.child.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        self.resident_last_kib = int(line.split()[1])
+        return self.resident_last_kib
 
     def cpu_s(self) -> float:
         """Processor time so far, of all its threads."""
@@ -103,14 +114,16 @@ class Target:
 
 
 @contextmanager
-def pacer(bench: Bench) -> Iterator[Target]:
-    """A pacer with empty books."""
+def pacer(bench: Bench, shards: int = 1, cores: str | None = None) -> Iterator[Target]:
+    """A pacer with empty books, on the server's core or on these."""
     with tempfile.TemporaryDirectory(prefix="pacer-", dir=bench.folder) as folder:
         campaigns = Path(folder) / "campaigns.toml"
         campaigns.write_text(campaign_file(CAMPAIGNS, "100000.00"))
         config = Path(folder) / "vickrey.toml"
-        config.write_text(CONFIG.format(folder=folder, secret=SECRET))
+        config.write_text(CONFIG.format(folder=folder, secret=SECRET, shards=shards))
         argv = [bench.programs / "vickrey", "serve", "--config", config]
+        if cores is not None:
+            argv = ["taskset", "-c", cores, *argv]
         with Child(bench, "pacer", argv, bench.server_core) as child:
             address = child.wait_for(child.stderr, r"pacing bidders at ([^\s,]+)", 60.0)
             yield Target(child, address, campaigns)
@@ -134,7 +147,7 @@ def go_pacer(bench: Bench) -> Iterator[Target]:
 
 
 def hammer(bench: Bench, target: Target, *arguments: object) -> tuple[dict, float]:
-    """The report of a load, and the server's CPU time in its measured part."""
+    """The report of a load, and the server's CPU time meanwhile."""
     report = bench.folder / "pacer-load.json"
     argv = [bench.programs / "vickrey", "hammer", "pacer", "--address", target.address]
     argv += ["--json", report, "--connections", CONNECTIONS, "--batch", BATCH, *arguments]
@@ -240,6 +253,64 @@ def open_loops(bench: Bench, most: float, seconds: int, say: Say) -> list[dict]:
         found.append({"load": name, "rate": rate, "answered": report["requests_per_s"]} | latency)
         say(f"  open loop at {rate}/s: p99.9 {latency['p999']} us, max {latency['max']} us")
     return found
+
+
+def shards(bench: Bench, rounds: Rounds, say: Say) -> dict:
+    """One and two shards at the same rate, in turn. They share both cores with the load."""
+    cores = f"{bench.server_core},{bench.testbed_core}"
+    measured = []
+    for number in range(1, rounds.count + 1):
+        for count in (1, 2):
+            with pacer(bench, count, cores) as target:
+                load = ["--rate", SCALED_RATE, "--warm-up", "0s"]
+                hammer(bench, target, *load, "--duration", f"{WARM_UP_S}s")
+                resident = target.resident_kib()
+                report, cpu_s = hammer(bench, target, *load, "--duration", f"{rounds.seconds}s")
+                grown = target.resident_kib() - resident
+            row = {"round": number, "shards": count, "per_cpu_s": report["requests"] / cpu_s}
+            row |= {"authorised": report["decisions"]["authorised"], "grown_kib": grown}
+            row["resident_mib"] = target.resident_last_kib / 1024
+            measured.append(row)
+            say(f"  {count} shards: {row['per_cpu_s'] / 1e6:.2f} M/s per CPU-second")
+    median = statistics.median
+    names = ("per_cpu_s", "resident_mib", "grown_kib", "authorised")
+    rows = [
+        {"shards": count}
+        | {name: median(row[name] for row in measured if row["shards"] == count) for name in names}
+        for count in (1, 2)
+    ]
+    return {
+        "name": "pacer-shards",
+        "kind": "pacer_shards",
+        "title": f"one and two shards, {SCALED_RATE / 1e6} M bid requests/s",
+        "rows": rows,
+        "rounds": measured,
+        "problems": [],
+    }
+
+
+def write_shards(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:
+    """A row for each number of shards."""
+    one, two = entry["rows"]
+    share = two["per_cpu_s"] / one["per_cpu_s"]
+    head = ["shards", "M/s per CPU-second", "of one", "resident, MiB", "grown, KiB", "authorised"]
+    rows = [
+        [
+            row["shards"],
+            f"{row['per_cpu_s'] / 1e6:.2f}",
+            f"{row['per_cpu_s'] / one['per_cpu_s']:.2f}",
+            f"{row['resident_mib']:.0f}",
+            f"{row['grown_kib']:.0f}",
+            f"{row['authorised']:.0f}",
+        ]
+        for row in entry["rows"]
+    ]
+    about = (
+        "Bid requests per CPU-second of the server at the same rate, an open loop. Server and load share "
+        "both cores. *Grown* is resident memory while so many requests were authorised."
+    )
+    target = f"Target: two shards {SCALED_SHARE_MIN} of one, {verdict(share >= SCALED_SHARE_MIN, False)}."
+    return "\n\n".join([f"## {entry['name']}: {entry['title']}", about, table(head, rows), target]) + "\n"
 
 
 def write(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:

@@ -43,6 +43,7 @@ def markdown(results: dict) -> str:
         "pacing": lambda entry: pacing.write(entry, table),
         "budget_auction": lambda entry: budget_auction.write_auction(entry, table, verdict),
         "pacer_wire": lambda entry: pacer_wire.write(entry, table, verdict),
+        "pacer_shards": lambda entry: pacer_wire.write_shards(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),
     }
     parts += [write[entry["kind"]](entry) for entry in results["scenarios"]]
