@@ -24,6 +24,18 @@ impl FreshCounts {
     pub const NONE: Self =
         Self { requests: 0, bids: 0, unoffered: 0, hours: 0, budget: 0, pace: 0, ledger: 0 };
 
+    /// Counts a request. While the ledger takes no reports, counts stop at their maximum.
+    #[inline]
+    pub fn request(&mut self) {
+        self.requests = self.requests.saturating_add(1);
+    }
+
+    /// Counts a bid for a request that is counted.
+    #[inline]
+    pub fn bid(&mut self) {
+        self.bids = self.bids.saturating_add(1);
+    }
+
     /// Counts the refusal of a request that is counted.
     #[inline]
     pub fn withhold(&mut self, refusal: SpendRefusal) {
@@ -34,7 +46,7 @@ impl FreshCounts {
             Some(_) => &mut self.ledger,
             None => &mut self.unoffered,
         };
-        *count += 1;
+        *count = count.saturating_add(1);
     }
 
     fn steps(&self) -> FunnelCounts {

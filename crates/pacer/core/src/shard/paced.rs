@@ -226,7 +226,7 @@ impl PacedShard {
     /// Counts a request that a campaign matched. Returns how it bids.
     pub fn count_request(&mut self, slot: CampaignIndex) -> BidPace {
         let campaign = self.campaign(slot);
-        campaign.fresh.requests += 1;
+        campaign.fresh.request();
         let pace = campaign.pace;
         if !std::mem::replace(&mut campaign.is_listed, true) {
             self.counted.push_back(slot);
@@ -236,7 +236,7 @@ impl PacedShard {
 
     /// Counts a bid for a request that was counted.
     pub fn count_bid(&mut self, slot: CampaignIndex) {
-        self.campaign(slot).fresh.bids += 1;
+        self.campaign(slot).fresh.bid();
     }
 
     /// Counts the refusal of a request that was counted.

@@ -53,6 +53,7 @@ pub struct PacerService<R> {
     context: Arc<PacerContext>,
     counts: PerShard<PacerCounts>,
     publisher: Arc<TablePublisher>,
+    funnels: SharedFunnels,
     tables: watch::Receiver<Arc<CampaignTable>>,
     seats: Vec<Mutex<Option<ShardSeat>>>,
     jobs: Mutex<Vec<Job>>,
@@ -222,7 +223,8 @@ impl<R: CampaignRules> PacerService<R> {
             publisher,
             tables,
             seats,
-            jobs: Mutex::new(vec![keeping, following, take_counts(funnels, startup)]),
+            jobs: Mutex::new(vec![keeping, following, take_counts(funnels.clone(), startup)]),
+            funnels,
             rules: std::marker::PhantomData,
         })
     }
@@ -321,9 +323,10 @@ impl<R: CampaignRules> RunningService for PacerService<R> {
 
     fn expose(self: Arc<Self>, exposition: &mut Exposition) {
         let (tables, counts) = (self.tables.clone(), self.counts.clone());
+        let funnels = self.funnels.clone();
         exposition.add(move |page| {
             let table = Arc::clone(&tables.borrow());
-            exposition::expose(&table.bidders, &counts, page)
+            exposition::expose(&table.bidders, &counts, &funnels, page)
         });
     }
 

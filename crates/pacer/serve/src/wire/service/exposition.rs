@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pacer_core::funnel::SharedFunnels;
 use pacer_wire::{DecisionCode, ProtocolError, SettlementCode};
 use runtime::metrics::{MetricsPage, PerShard};
 
@@ -13,6 +14,7 @@ use crate::wire::counters::PacerCounts;
 pub(super) fn expose(
     bidders: &[Arc<Bidder>],
     shards: &PerShard<PacerCounts>,
+    funnels: &SharedFunnels,
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
     let named = || bidders.iter().map(|bidder| (&*bidder.config.id, &bidder.counts));
@@ -62,6 +64,9 @@ pub(super) fn expose(
     let help = "Settlements that wait for room in the record.";
     let waiting = shards.iter().map(|shard| shard.settlements_waiting.value()).sum();
     page.gauges("pacer_settlements_waiting", help)?.value(&[], waiting)?;
+    let help =
+        "Bid requests that are in no campaign's funnel: there were too many campaigns at once.";
+    page.counters("pacer_requests_uncounted", help)?.value(&[], funnels.dropped())?;
     let help = "From the receipt of a batch to the end of the write with its decisions.";
     page.histograms("pacer_batch_seconds", help)?.sum(&[], shards.iter().map(|shard| &shard.batch))
 }
