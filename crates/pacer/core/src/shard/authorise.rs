@@ -107,7 +107,7 @@ impl PacedShard {
                 candidate.and_then(|candidate| match self.price_one(request, &candidate, draw) {
                     Ok(price) => Ok(PricedCandidate { position, candidate, price }),
                     Err(refusal) => {
-                        self.withheld(request.is_test, candidate.slot, refusal);
+                        self.withheld(request.is_test, &candidate, refusal);
                         Err(Some(refusal))
                     }
                 });
@@ -166,7 +166,7 @@ impl PacedShard {
         match self.reserve_priced(request, best, at) {
             Ok(authorisation) => Ok(authorisation),
             Err(refusal) => {
-                self.withheld(request.is_test, best.candidate.slot, refusal);
+                self.withheld(request.is_test, &best.candidate, refusal);
                 let others = &mut batch.others[request.others.0..request.others.1];
                 self.reserve_other(request, others, at, request.refused.max(Some(refusal)))
             }
@@ -187,7 +187,7 @@ impl PacedShard {
             match self.reserve_priced(request, other, at) {
                 Ok(authorisation) => return Ok(authorisation),
                 Err(refusal) => {
-                    self.withheld(request.is_test, other.candidate.slot, refusal);
+                    self.withheld(request.is_test, &other.candidate, refusal);
                     refused = refused.max(Some(refusal));
                 }
             }
@@ -195,10 +195,20 @@ impl PacedShard {
         Err(refused)
     }
 
+    /// Counts a refusal. A minimum that is above the offer itself is a floor, not the pace.
     #[inline]
-    fn withheld(&mut self, is_test: bool, slot: CampaignIndex, refusal: SpendRefusal) {
-        if !is_test {
-            self.withhold(slot, refusal);
+    fn withheld(&mut self, is_test: bool, candidate: &SpendCandidate, refusal: SpendRefusal) {
+        if is_test {
+            return;
+        }
+        let SpendCandidate { slot, offer, minimum } = *candidate;
+        match offer {
+            Offer::Value(price) | Offer::Price(price)
+                if refusal == SpendRefusal::BelowMinimum && price < minimum =>
+            {
+                self.fall_short(slot);
+            }
+            _ => self.withhold(slot, refusal),
         }
     }
 

@@ -18,11 +18,20 @@ pub(super) struct FreshCounts {
     budget: u32,
     pace: u32,
     ledger: u32,
+    below_floor: u32,
 }
 
 impl FreshCounts {
-    pub const NONE: Self =
-        Self { requests: 0, bids: 0, unoffered: 0, hours: 0, budget: 0, pace: 0, ledger: 0 };
+    pub const NONE: Self = Self {
+        requests: 0,
+        bids: 0,
+        unoffered: 0,
+        hours: 0,
+        budget: 0,
+        pace: 0,
+        ledger: 0,
+        below_floor: 0,
+    };
 
     /// Counts a request. While the ledger takes no reports, counts stop at their maximum.
     #[inline]
@@ -49,6 +58,12 @@ impl FreshCounts {
         *count = count.saturating_add(1);
     }
 
+    /// Counts a request, which is counted, whose minimum is above the offer.
+    #[inline]
+    pub fn fall_short(&mut self) {
+        self.below_floor = self.below_floor.saturating_add(1);
+    }
+
     fn steps(&self) -> FunnelCounts {
         let mut counts = FunnelCounts::default();
         for (step, more) in [
@@ -57,6 +72,7 @@ impl FreshCounts {
             (FunnelStep::Budget, self.budget),
             (FunnelStep::Pace, self.pace),
             (FunnelStep::Ledger, self.ledger),
+            (FunnelStep::BelowFloor, self.below_floor),
             (FunnelStep::Bid, self.bids),
         ] {
             counts.count(step, more);

@@ -54,9 +54,8 @@ struct CampaignRequests {
     pace: BidPace,
     /// Up to the last report.
     seen: RequestCounts,
-    /// Since then.
+    /// Since then. It is listed once it has a request.
     fresh: FreshCounts,
-    is_listed: bool,
 }
 
 const _: () = assert!(size_of::<CampaignRequests>() == 64, "it is one cache line");
@@ -65,7 +64,6 @@ const UNPACED: CampaignRequests = CampaignRequests {
     pace: BidPace::FULL,
     seen: RequestCounts { requests: 0, bids: 0 },
     fresh: FreshCounts::NONE,
-    is_listed: false,
 };
 
 impl PacedShard {
@@ -226,9 +224,9 @@ impl PacedShard {
     /// Counts a request that a campaign matched. Returns how it bids.
     pub fn count_request(&mut self, slot: CampaignIndex) -> BidPace {
         let campaign = self.campaign(slot);
+        let (pace, is_listed) = (campaign.pace, campaign.fresh.requests > 0);
         campaign.fresh.request();
-        let pace = campaign.pace;
-        if !std::mem::replace(&mut campaign.is_listed, true) {
+        if !is_listed {
             self.counted.push_back(slot);
         }
         pace
@@ -245,6 +243,12 @@ impl PacedShard {
         self.campaign(slot).fresh.withhold(refusal);
     }
 
+    /// Counts a request whose minimum is above the offer.
+    #[inline]
+    pub(super) fn fall_short(&mut self, slot: CampaignIndex) {
+        self.campaign(slot).fresh.fall_short();
+    }
+
     /// Counters since the start.
     pub const fn counts(&self) -> &ShardCounts {
         self.ledger.counts()
@@ -253,7 +257,6 @@ impl PacedShard {
     fn next_seen(&mut self) -> Option<FromShard> {
         let slot = self.counted.pop_front()?;
         let campaign = self.campaign(slot);
-        campaign.is_listed = false;
         let fresh = std::mem::take(&mut campaign.fresh);
         campaign.seen.requests += u64::from(fresh.requests);
         campaign.seen.bids += u64::from(fresh.bids);

@@ -136,7 +136,7 @@ fn requests_and_bids_are_counted_but_for_tests() {
 
 #[test]
 fn funnels_have_each_request_at_its_last_step() {
-    use FunnelStep::{Bid, Billed, Budget, Ledger, Matched, Outbid, Pace, Won};
+    use FunnelStep::{BelowFloor, Bid, Billed, Budget, Ledger, Matched, Outbid, Pace, Won};
     let mut shard = shard();
     let at = moment(0, 8);
     let test = AuthorisationRequest { is_test: true, ..request() };
@@ -147,6 +147,8 @@ fn funnels_have_each_request_at_its_last_step() {
     }
     // 0 has 40 left.
     assert!(authorise(&mut shard, &request(), &[value(0, 60, 0)], at).is_err());
+    // A minimum above the offer is a floor.
+    assert!(authorise(&mut shard, &request(), &[price(1, 60, 61)], at).is_err());
     shard.turn(Tick::ZERO, [ToShard::Gate(gate(1, 1, Some(SpendRefusal::Paused)))], 0, |_| ());
     assert!(authorise(&mut shard, &request(), &[value(1, 60, 0)], at).is_err());
     shard.turn(Tick::ZERO, [], 100, |_| ());
@@ -158,13 +160,14 @@ fn funnels_have_each_request_at_its_last_step() {
     batch.rows.sort_by_key(|row| row.slot.0);
     let steps = |slot: usize| {
         let counts = batch.rows[slot].counts;
-        [Matched, Budget, Pace, Ledger, Bid, Outbid, Won, Billed].map(|step| counts.get(step))
+        [Matched, Budget, Pace, Ledger, BelowFloor, Bid, Outbid, Won, Billed]
+            .map(|step| counts.get(step))
     };
-    assert_eq!(steps(0), [3, 0, 0, 1, 2, 1, 1, 1]);
+    assert_eq!(steps(0), [3, 0, 0, 1, 0, 2, 1, 1, 1]);
     // The request while it was paused was not offered to it.
-    assert_eq!(steps(1), [2, 0, 2, 0, 0, 0, 0, 0]);
-    assert_eq!(steps(2), [2, 0, 2, 0, 0, 0, 0, 0]);
-    assert_eq!(steps(3), [2, 2, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(steps(1), [3, 0, 2, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(steps(2), [2, 0, 2, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(steps(3), [2, 2, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(batch.rows[0].counts.spent, Nanos::new(7));
 }
 
