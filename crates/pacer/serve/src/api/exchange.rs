@@ -58,7 +58,8 @@ impl ExchangeSlot {
         self.0.exchange.get().map_or(&(), |exchange| &**exchange)
     }
 
-    /// Last hour and last day of a campaign, whoever spends its budget. None if nothing is counted.
+    /// Last hour and last day of a campaign, by the exchange and by bidders. None if nothing is
+    /// counted.
     pub(super) fn funnel(
         &self,
         slot: CampaignIndex,
