@@ -18,14 +18,14 @@ const COPY_INTERVAL: Duration = Duration::from_millis(250);
 const COPIES_MAX: usize = 4;
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// Copied requests.
+/// Copies of requests since the last handover.
 #[derive(Debug)]
-pub(crate) struct ShardHandover {
+pub(crate) struct CopiedRequests {
     copies: Vec<Vec<u8>>,
     copied: usize,
 }
 
-impl ShardHandover {
+impl CopiedRequests {
     fn new() -> Self {
         let copies = (0..COPIES_MAX).map(|_| Vec::with_capacity(COPY_BYTES_MAX)).collect();
         Self { copies, copied: 0 }
@@ -49,16 +49,16 @@ impl ShardHandover {
 #[derive(Clone, Debug)]
 pub(crate) struct HandoverSlot {
     counts: FunnelSlot,
-    copies: Arc<Mutex<ShardHandover>>,
+    copies: Arc<Mutex<CopiedRequests>>,
 }
 
 impl HandoverSlot {
     pub fn new(counts: FunnelSlot) -> Self {
-        Self { counts, copies: Arc::new(Mutex::new(ShardHandover::new())) }
+        Self { counts, copies: Arc::new(Mutex::new(CopiedRequests::new())) }
     }
 
     /// Locks the copies; the shard skips them meanwhile.
-    pub fn open(&self) -> MutexGuard<'_, ShardHandover> {
+    pub fn open(&self) -> MutexGuard<'_, CopiedRequests> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,7 +78,7 @@ pub(super) struct FunnelCounting {
 
 impl FunnelCounting {
     pub fn new(to: HandoverSlot) -> Self {
-        let ShardHandover { copies, copied, .. } = ShardHandover::new();
+        let CopiedRequests { copies, copied, .. } = CopiedRequests::new();
         Self {
             buffer: FunnelBuffer::default(),
             copies,
@@ -122,7 +122,7 @@ impl FunnelCounting {
         if let Ok(mut handover) = self.slot.copies.try_lock()
             && handover.copied == 0
         {
-            let ShardHandover { copies, copied } = &mut *handover;
+            let CopiedRequests { copies, copied } = &mut *handover;
             std::mem::swap(copies, &mut self.copies);
             *copied = std::mem::take(&mut self.copied);
         }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_is_empty_and_keeps_its_room() {
-        let mut handover = ShardHandover::new();
+        let mut handover = CopiedRequests::new();
         handover.copies[0].extend_from_slice(b"of a user");
         handover.copied = 1;
         handover.clear();
