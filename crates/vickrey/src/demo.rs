@@ -134,7 +134,7 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     if let Some(budgets) = budgets {
         writeln!(out, "{}", campaigns::lines(budgets, args).join("\n"))?;
     }
-    writeln!(out, "\nseen by the callers\n{report}\n\nseen by the bidder\n{bidder}")?;
+    write!(out, "\nseen by the callers\n{report}\nseen by the bidder\n{bidder}")?;
     let campaign = [bidder::CAMPAIGN];
     let spent = budgets.map_or(0, |it| bidder::await_books(it, &campaign, bidder.billed_nanos));
     shutdown.begin();
