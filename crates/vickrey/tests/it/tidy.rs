@@ -46,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pacer-core", &["faults", "units"]),
     ("pacer-serve", &["eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"]),
     ("pacer-wire", &["units"]),
+    ("live-core", &["units"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
     ("testbed", &["pacer-wire", "runtime", "units"]),

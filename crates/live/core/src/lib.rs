@@ -1,0 +1,7 @@
+//! The rules of the live floor: how WebSocket frames are read and written, which messages a
+//! subscriber gets, and how a lot is sold.
+//!
+//! Must not know sockets, clocks or threads: bytes, times and seeds are arguments.
+
+pub mod lots;
+pub mod websocket;
