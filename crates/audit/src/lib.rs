@@ -18,7 +18,7 @@ mod time;
 
 pub use eventlog::lane::{KnownReach, LaneKind};
 pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, LogReadError, TornTail};
-pub use events::{Gap, RecordKind};
+pub use events::{Gap, Publication, RecordKind};
 pub use exchange_core::record::{AuctionRecord, GenerationRecord};
 pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, TimeWindow};
 pub use generations::{GenerationIndex, GenerationLookup, GenerationProblems, GenerationStart};

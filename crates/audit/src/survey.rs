@@ -172,6 +172,7 @@ fn decode(kind: RecordKind, payload: &[u8]) -> Result<(), String> {
         RecordKind::Settlements => {
             check(SettlementsReader::new(payload).and_then(|reader| reader.each(drop)))
         }
+        RecordKind::Publication => check(events::Publication::decode(payload)),
     }
 }
 

@@ -41,7 +41,9 @@ pub use report::{LaneReport, LaneReporter};
 pub use ring::{DurableRing, FirehoseRing, LaneEvent, LaneListener, PushError, RingPosition};
 pub use rings::LogRings;
 pub use schedule::{LaneTime, NextStep};
-pub use status::{CLASSES, LaneCounters, LaneFailure, LaneHandle, LaneState, RetentionClaim};
+pub use status::{
+    CLASSES, LaneCounters, LaneFailure, LaneHandle, LaneState, LaneWatch, RetentionClaim,
+};
 pub use thread::{CloseError, KnownReach, LogBuilder, LogError, LogOptions, LogThread, Recoveries};
 #[cfg(test)]
 pub(crate) use waker::{AtomicWord, WakeThreshold};

@@ -17,17 +17,20 @@ pub enum RecordKind {
     Watermark = 5,
     /// [`v1::Settlements`](crate::v1::Settlements).
     Settlements = 6,
+    /// [`v1::Publication`](crate::v1::Publication).
+    Publication = 7,
 }
 
 impl RecordKind {
     /// Every kind, by number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Notice,
         Self::Generation,
         Self::Auction,
         Self::Gap,
         Self::Watermark,
         Self::Settlements,
+        Self::Publication,
     ];
 
     /// The number.
@@ -49,6 +52,7 @@ impl RecordKind {
             Self::Gap => "gap",
             Self::Watermark => "watermark",
             Self::Settlements => "settlements",
+            Self::Publication => "publication",
         }
     }
 }
@@ -68,7 +72,8 @@ mod tests {
             (4, Some(RecordKind::Gap), "gap"),
             (5, Some(RecordKind::Watermark), "watermark"),
             (6, Some(RecordKind::Settlements), "settlements"),
-            (7, None, ""),
+            (7, Some(RecordKind::Publication), "publication"),
+            (8, None, ""),
         ] {
             assert_eq!(RecordKind::from_code(code), kind, "{code}");
             assert_eq!(kind.map_or(code, RecordKind::code), code);

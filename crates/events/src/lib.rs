@@ -9,6 +9,7 @@ pub mod fields;
 mod gap;
 mod kind;
 mod plain;
+mod publication;
 mod reader;
 mod schema;
 mod settlements;
@@ -19,6 +20,7 @@ mod writer;
 pub use gap::Gap;
 pub use kind::RecordKind;
 pub use plain::{MessageFields, PlainFields, PlainValue};
+pub use publication::Publication;
 pub use reader::{
     Bytes, FieldValue, Fixed64, MalformedRecord, MessageReader, Varint, check_version,
 };

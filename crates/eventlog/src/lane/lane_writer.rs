@@ -13,7 +13,7 @@ use super::schedule::{LaneTime, NextStep};
 use super::status::LaneShared;
 use super::waker::WakeThreshold;
 use super::watermark::{LaneWatermark, WatermarkSchedule};
-use super::{LaneFailure, LaneFormats, LaneKind, LaneOptions, LaneState};
+use super::{BatchLimits, LaneFailure, LaneFormats, LaneKind, LaneOptions, LaneState};
 use crate::disk::{Disk, SyncMeter};
 use crate::writer::{CommitError, LogWriter};
 
@@ -188,6 +188,12 @@ impl<D: Disk> LaneWriter<D> {
         }
     }
 
+    /// How much may wait in the rings, given who reads along.
+    fn gather(&self) -> BatchLimits {
+        let usual = self.options.gather;
+        BatchLimits { after: self.shared.watches.gather(usual.after), ..usual }
+    }
+
     /// Whether there was anything to write at the last poll.
     fn has_work(&self) -> bool {
         self.rings.iter().any(RingConsumer::has_work)
@@ -208,7 +214,7 @@ impl<D: Disk> LaneWriter<D> {
     }
 
     fn is_write_due(&self, now: LaneTime) -> bool {
-        let gather = self.options.gather;
+        let gather = self.gather();
         let waiting: usize = self.rings.iter().map(RingConsumer::waiting).sum();
         self.has_work()
             && (self.closing
@@ -308,6 +314,7 @@ impl<D: Disk> LaneWriter<D> {
             let since = now.tick;
             let unsynced = self.unsynced.get_or_insert(UnsyncedBytes { since, bytes: 0 });
             unsynced.bytes += bytes;
+            self.shared.watches.wake();
             return;
         };
         self.unsynced = None;
@@ -318,6 +325,7 @@ impl<D: Disk> LaneWriter<D> {
         counts.commits.add(1);
         self.shared.set_sequence(durable);
         self.rings.iter_mut().for_each(|ring| ring.acknowledge(counts));
+        self.shared.watches.wake();
         self.remove_abandoned();
         if let Some(failing) = self.failing.take() {
             self.set_state(LaneState::Writing);
@@ -414,7 +422,7 @@ impl<D: Disk> LaneWriter<D> {
             self.rings.iter().for_each(RingConsumer::let_sleep);
             return retain_at.min(NextStep::At(failing.retry_at));
         }
-        let gather = self.options.gather;
+        let gather = self.gather();
         if !self.has_work() && self.gathering.is_some_and(|since| now.tick >= since + gather.after)
         {
             self.gathering = None;

@@ -4,6 +4,7 @@
 //! waits.
 
 mod claims;
+mod watch;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,8 @@ use crate::disk::SyncMeter;
 
 pub use claims::RetentionClaim;
 use claims::RetentionClaims;
+pub use watch::LaneWatch;
+use watch::LaneWatches;
 
 /// Why a lane cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +252,7 @@ pub(super) struct LaneShared {
     state: AtomicU64,
     sequence: AtomicU64,
     claims: RetentionClaims,
+    pub watches: Arc<LaneWatches>,
     pub counts: LogThreadCounts,
     meter: Arc<SyncMeter>,
     /// Locked to add or remove a ring and to read the counters; never by a shard.
@@ -269,6 +273,7 @@ impl LaneShared {
             state: AtomicU64::new(LaneState::Writing.pack()),
             sequence: AtomicU64::new(sequence),
             claims: RetentionClaims::default(),
+            watches: Arc::default(),
             counts: LogThreadCounts::default(),
             meter,
             rings: Mutex::default(),
@@ -336,6 +341,12 @@ impl LaneHandle {
     /// Each owner makes its own claim before it reads what it needs.
     pub fn protect(&self) -> RetentionClaim {
         self.0.claims.claim()
+    }
+
+    /// Calls `wake` on the log thread after each write that a reader of the files may see: of the
+    /// durable lane after its commit. It must neither block nor panic.
+    pub fn watch(&self, wake: impl Fn() + Send + Sync + 'static) -> LaneWatch {
+        LaneWatches::add(&self.0.watches, Box::new(wake))
     }
 
     /// The counters, not an atomic snapshot.

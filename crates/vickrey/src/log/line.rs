@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-use audit::{AuctionRow, GenerationStart, RecordPosition, UtcTime};
+use audit::{AuctionRow, GenerationStart, Publication, RecordPosition, UtcTime};
 use units::Cpm;
 
 pub(super) fn auction(row: &AuctionRow) -> String {
@@ -37,6 +37,13 @@ pub(super) fn auction(row: &AuctionRow) -> String {
 pub(super) fn gap(place: &RecordPosition, records: u64) -> String {
     let auctions = if records == 1 { "auction was" } else { "auctions were" };
     format!("{}  gap: {records} {auctions} not recorded", time(place.time_ms))
+}
+
+pub(super) fn publication(place: &RecordPosition, said: &Publication<'_>) -> String {
+    let Publication { topic, publisher, body } = said;
+    let publisher = if publisher.is_empty() { "-" } else { publisher };
+    let (topic, publisher, body) = (visible(topic), visible(publisher), visible(body));
+    format!("{}  {topic}  by {publisher}  {body}", time(place.time_ms))
 }
 
 pub(super) fn generation(put: &GenerationStart) -> String {

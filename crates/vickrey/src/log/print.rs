@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use audit::{
     AuctionRecord, AuctionRow, Filter, FollowEvent, Gap, GenerationIndex, GenerationLookup,
-    GenerationStart, LaneFollower, LaneKind, ReadBuffer, RecordDirectory, RecordKind,
+    GenerationStart, LaneFollower, LaneKind, Publication, ReadBuffer, RecordDirectory, RecordKind,
     RecordPosition, TimeWindow,
 };
 use clap::Args;
@@ -279,11 +279,21 @@ impl<'g, 'd> Printer<'g, 'd> {
                 }
                 Ok(gap) => self.other_line(line::gap(place, gap.records)),
             },
+            Some(RecordKind::Publication) if self.filter.is_about_time_alone() => {
+                match Publication::decode(payload) {
+                    Err(error) => {
+                        self.damage.unreadable(place, &error);
+                        None
+                    }
+                    Ok(said) => self.other_line(line::publication(place, &said)),
+                }
+            }
             Some(
                 RecordKind::Notice
                 | RecordKind::Generation
                 | RecordKind::Watermark
-                | RecordKind::Settlements,
+                | RecordKind::Settlements
+                | RecordKind::Publication,
             ) => None,
             None => self.other_line(line::unknown(place, kind)),
         })

@@ -330,3 +330,52 @@ proptest! {
         }
     }
 }
+
+/// A reader that follows a lane is woken after each write that it can see, and may shorten the
+/// wait for it.
+#[test]
+fn readers_are_woken_by_writes_and_shorten_the_wait() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    let gather = BatchLimits { after: MS * 10, bytes: 1_000 };
+    let slow = BatchLimits { after: MS * 1_000, bytes: 1_000_000 };
+    let mut rig = Rig::new(OPTIONS, LaneOptions { gather, commit: slow, ..OPTIONS });
+    let mut ring = rig.driver.firehose_ring(0, 10_000);
+    let wakes = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&wakes);
+    let watch = rig.lane(LaneKind::Firehose).watch(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let woken = || wakes.load(Ordering::Relaxed);
+    // Time until a record is written, and whether the reader is woken by that.
+    let written_after = |rig: &mut Rig, ring: &mut crate::lane::FirehoseRing| {
+        // Ends the gathering of earlier records.
+        rig.step_after(MS * 20);
+        let (before, begun) = (woken(), rig.now.tick);
+        assert!(ring.offer(1, 0, b"record"));
+        while rig.lane(LaneKind::Firehose).counters().records == 0 && woken() == before {
+            let next = rig.step();
+            match rig.wait(next) {
+                Some(wait) if rig.now.tick - begun < MS * 15 => rig.step_after(wait),
+                _ => break,
+            };
+        }
+        (rig.now.tick - begun, woken() - before)
+    };
+    assert_eq!(written_after(&mut rig, &mut ring), (MS * 10, 1));
+    watch.set_gather(Some(MS * 2));
+    assert_eq!(written_after(&mut rig, &mut ring), (MS * 2, 1));
+    let hasty = rig.lane(LaneKind::Firehose).watch(|| ());
+    hasty.set_gather(Some(MS));
+    assert_eq!(written_after(&mut rig, &mut ring), (MS, 1));
+    drop(hasty);
+    assert_eq!(written_after(&mut rig, &mut ring), (MS * 2, 1));
+    watch.set_gather(None);
+    assert_eq!(written_after(&mut rig, &mut ring), (MS * 10, 1));
+    drop(watch);
+    let before = woken();
+    assert!(ring.offer(1, 0, b"record"));
+    rig.step_after(MS * 30);
+    assert_eq!(woken(), before, "nobody reads any more");
+}
