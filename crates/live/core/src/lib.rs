@@ -3,5 +3,6 @@
 //!
 //! Must not know sockets, clocks or threads: bytes, times and seeds are arguments.
 
+pub mod feed;
 pub mod lots;
 pub mod websocket;
