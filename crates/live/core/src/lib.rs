@@ -5,4 +5,7 @@
 
 pub mod feed;
 pub mod lots;
+pub mod protocol;
+pub mod rights;
+pub mod topic;
 pub mod websocket;

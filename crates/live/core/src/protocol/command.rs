@@ -1,0 +1,166 @@
+//! Reads a client's command.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::error::{LiveError, LiveErrorCode, quoted};
+use crate::feed::{FeedPosition, SlowPolicy};
+use crate::topic::TopicName;
+
+/// Every `op`.
+const OPS: [&str; 4] = ["auth", "subscribe", "unsubscribe", "publish"];
+
+/// A command, and the number by which its answer is recognised.
+#[derive(Debug)]
+pub struct ParsedCommand<'m> {
+    /// The client's own number, which the answer repeats.
+    pub id: Option<u64>,
+    /// The command, or why it is refused.
+    pub command: Result<Command<'m>, LiveError>,
+}
+
+/// What a client wants.
+#[derive(Debug)]
+pub enum Command<'m> {
+    /// Use the rights of this token from now on.
+    Auth {
+        /// The token.
+        token: Cow<'m, str>,
+    },
+    /// Send the messages of a topic.
+    Subscribe(Subscribe<'m>),
+    /// Send no more of a topic.
+    Unsubscribe {
+        /// The topic.
+        topic: TopicName,
+    },
+    /// Send a message to the subscribers of a declared topic.
+    Publish {
+        /// The topic.
+        topic: Cow<'m, str>,
+        /// The message, as the client wrote it.
+        body: &'m RawValue,
+    },
+}
+
+/// A wish for the messages of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscribe<'m> {
+    /// The topic.
+    pub topic: TopicName,
+    /// Which of its messages; empty for all.
+    pub filter: Cow<'m, str>,
+    /// What happens when the client reads too slowly.
+    pub policy: SlowPolicy,
+    /// Begin behind this place. None: with the next message.
+    pub after: Option<FeedPosition>,
+}
+
+/// The fields of all commands.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommandFields<'m> {
+    #[serde(borrow)]
+    op: Cow<'m, str>,
+    id: Option<u64>,
+    #[serde(borrow)]
+    token: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    topic: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    filter: Option<Cow<'m, str>>,
+    policy: Option<SlowPolicy>,
+    after: Option<FeedPosition>,
+    #[serde(borrow)]
+    body: Option<&'m RawValue>,
+}
+
+/// Only the number, for the answer to a command that is otherwise wrong.
+#[derive(Default, Deserialize)]
+struct CommandId {
+    id: Option<u64>,
+}
+
+impl<'m> ParsedCommand<'m> {
+    /// Reads a message.
+    pub fn parse(text: &'m str) -> Self {
+        match serde_json::from_str::<CommandFields<'m>>(text) {
+            Ok(fields) => {
+                let id = fields.id;
+                Self { id, command: fields.command() }
+            }
+            Err(error) => {
+                let CommandId { id } = serde_json::from_str(text).unwrap_or_default();
+                Self { id, command: Err(of_json(&error)) }
+            }
+        }
+    }
+}
+
+fn of_json(error: &serde_json::Error) -> LiveError {
+    let code = if error.is_data() { LiveErrorCode::BadField } else { LiveErrorCode::Malformed };
+    // Its words may quote a whole field of the client.
+    let words: String = error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
+    LiveError::new(code, format!("{words}; commands are described in docs/live.md"))
+}
+
+impl<'m> CommandFields<'m> {
+    fn command(mut self) -> Result<Command<'m>, LiveError> {
+        let op = std::mem::take(&mut self.op);
+        let command = match &*op {
+            "auth" => Command::Auth { token: needed("token", self.token.take())? },
+            "subscribe" => Command::Subscribe(Subscribe {
+                topic: TopicName::of(&needed("topic", self.topic.take())?),
+                filter: self.filter.take().unwrap_or_default(),
+                policy: self.policy.take().unwrap_or_default(),
+                after: self.after.take(),
+            }),
+            "unsubscribe" => {
+                let topic = TopicName::of(&needed("topic", self.topic.take())?);
+                Command::Unsubscribe { topic }
+            }
+            "publish" => Command::Publish {
+                topic: needed("topic", self.topic.take())?,
+                body: needed("body", self.body.take())?,
+            },
+            other => {
+                let message =
+                    format!("there is no op {}: it is one of {}", quoted(other), OPS.join(", "));
+                return Err(LiveError::field(LiveErrorCode::UnknownOp, "op", message));
+            }
+        };
+        match self.left_over() {
+            None => Ok(command),
+            Some(field) => {
+                let message = format!("{} has no field `{field}`: leave it out", quoted(&op));
+                Err(LiveError::field(LiveErrorCode::BadField, field, message))
+            }
+        }
+    }
+
+    /// A field that the command did not take.
+    fn left_over(&self) -> Option<&'static str> {
+        let Self { op: _, id: _, token, topic, filter, policy, after, body } = self;
+        [
+            ("token", token.is_some()),
+            ("topic", topic.is_some()),
+            ("filter", filter.is_some()),
+            ("policy", policy.is_some()),
+            ("after", after.is_some()),
+            ("body", body.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(field, is_given)| is_given.then_some(field))
+    }
+}
+
+fn needed<T>(field: &'static str, value: Option<T>) -> Result<T, LiveError> {
+    value.ok_or_else(|| {
+        LiveError::field(LiveErrorCode::BadField, field, format!("`{field}` is missing"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Who may see and say what.
+//!
+//! Owns the claims of a token and what they allow. How a token is signed is not its concern.
+
+use serde::{Deserialize, Serialize};
+
+use crate::topic::{FeedTopic, TopicName};
+
+/// What a token says of its bearer: the payload of a JSON Web Token (RFC 7519).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveClaims {
+    /// Who it is, in logs and published messages.
+    pub sub: String,
+    /// When the token expires, in Unix seconds.
+    pub exp: u64,
+    /// When it was issued, in Unix seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iat: Option<u64>,
+    /// Seats whose fates it may see: `dsp/seat`, or `dsp` for all seats of a DSP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seats: Vec<String>,
+    /// Topics that it may see entirely; `*` for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+    /// Declared topics to which it may publish; `*` for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub publish: Vec<String>,
+}
+
+/// What a client may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveRights {
+    /// Who it is; empty without a token.
+    pub subject: String,
+    /// Until when, in Unix seconds. None without a token: for as long as the connection lasts.
+    pub expires_s: Option<u64>,
+    seats: Vec<String>,
+    topics: Vec<String>,
+    publish: Vec<String>,
+}
+
+/// Which messages of a topic a client may see.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TopicScope {
+    /// All.
+    Whole,
+    /// Those about these seats: `dsp/seat`, or `dsp` for all seats of a DSP; sorted.
+    Seats(Vec<String>),
+}
+
+impl LiveRights {
+    /// Those that a token grants.
+    pub fn of(claims: LiveClaims) -> Self {
+        let LiveClaims { sub, exp, seats, topics, publish, .. } = claims;
+        Self { subject: sub, expires_s: Some(exp), seats, topics, publish }
+    }
+
+    /// Those of an operator on the machine itself: all.
+    pub fn local() -> Self {
+        let all = || vec!["*".to_owned()];
+        let (topics, publish) = (all(), all());
+        Self { subject: String::new(), expires_s: None, seats: Vec::new(), topics, publish }
+    }
+
+    /// What it may see of a topic. None: nothing.
+    pub fn scope(&self, topic: &TopicName) -> Option<TopicScope> {
+        if grants(&self.topics, topic.as_str()) {
+            return Some(TopicScope::Whole);
+        }
+        let has_seats = *topic == TopicName::Feed(FeedTopic::Fates) && !self.seats.is_empty();
+        has_seats.then(|| {
+            let mut seats = self.seats.clone();
+            seats.sort_unstable();
+            seats.dedup();
+            TopicScope::Seats(seats)
+        })
+    }
+
+    /// Whether it may publish to a declared topic.
+    pub fn may_publish(&self, topic: &str) -> bool {
+        grants(&self.publish, topic)
+    }
+
+    /// Whether the rights have ended at `unix_s`.
+    pub fn is_expired(&self, unix_s: u64) -> bool {
+        self.expires_s.is_some_and(|expires| expires <= unix_s)
+    }
+}
+
+fn grants(names: &[String], name: &str) -> bool {
+    names.iter().any(|granted| granted == "*" || granted == name)
+}
+
+impl TopicScope {
+    /// Whether messages about this seat may be seen.
+    pub fn has_seat(&self, dsp: &str, seat: &str) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Seats(seats) => seats.iter().any(|granted| {
+                let rest = granted.strip_prefix(dsp);
+                rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('/') == Some(seat))
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights(seats: &[&str], topics: &[&str], publish: &[&str]) -> LiveRights {
+        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let (seats, topics, publish) = (texts(seats), texts(topics), texts(publish));
+        LiveRights::of(LiveClaims { exp: 100, seats, topics, publish, ..LiveClaims::default() })
+    }
+
+    #[test]
+    fn a_token_grants_what_it_names() {
+        let of = |seats: &[&str]| {
+            Some(TopicScope::Seats(seats.iter().map(|&seat| seat.to_owned()).collect()))
+        };
+        let whole = || Some(TopicScope::Whole);
+        type Row<'r> = (&'r [&'r str], &'r [&'r str], &'r str, Option<TopicScope>);
+        let rows: [Row<'_>; 10] = [
+            //seats            topics        topic       scope
+            (&[], &[], "auctions", None),
+            (&[], &["auctions"], "auctions", whole()),
+            (&[], &["auctions"], "wins", None),
+            (&[], &["*"], "system", whole()),
+            (&[], &["*"], "news", whole()),
+            (&["b/y", "a", "b/y"], &["wins"], "fates", of(&["a", "b/y"])),
+            (&["a"], &["fates"], "fates", whole()),
+            (&["a"], &[], "auctions", None),
+            (&["a"], &[], "wins", None),
+            (&["a"], &[], "deals", None),
+        ];
+        for (seats, topics, topic, want) in rows {
+            assert_eq!(rights(seats, topics, &[]).scope(&TopicName::of(topic)), want, "{topic}");
+        }
+    }
+
+    #[test]
+    fn a_scope_has_seats_by_their_whole_names() {
+        let scope = TopicScope::Seats(vec!["a".to_owned(), "b/y".to_owned(), "c/".to_owned()]);
+        for (dsp, seat, want) in [
+            ("a", "x", true),
+            ("a", "", true),
+            ("aa", "x", false),
+            ("b", "y", true),
+            ("b", "yy", false),
+            ("b", "", false),
+            ("c", "", true),
+            ("c", "x", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(scope.has_seat(dsp, seat), want, "{dsp}/{seat}");
+            assert!(TopicScope::Whole.has_seat(dsp, seat));
+        }
+    }
+
+    #[test]
+    fn rights_end_with_their_token() {
+        let token = rights(&[], &[], &["news"]);
+        assert!(!token.is_expired(99) && token.is_expired(100));
+        assert!(token.may_publish("news") && !token.may_publish("olds"));
+        assert!(!LiveRights::local().is_expired(u64::MAX) && LiveRights::local().may_publish("x"));
+    }
+}
