@@ -103,12 +103,22 @@ impl Filter {
         record: &AuctionRecord<'_>,
         generation: Option<&GenerationRecord>,
     ) -> bool {
+        self.matches_among(record, generation, &record.bids)
+    }
+
+    /// Whether the auction is selected by one of these of its bids, if any term is about bids.
+    pub fn matches_among<'r, 'b: 'r>(
+        &self,
+        record: &AuctionRecord<'_>,
+        generation: Option<&GenerationRecord>,
+        bids: impl IntoIterator<Item = &'r BidRecord<'b>>,
+    ) -> bool {
         let of_auction = self.terms.iter().filter(|term| !term.is_about_bids());
         if !of_auction.into_iter().all(|term| term.holds_for_auction(record)) {
             return false;
         }
         !self.is_about_bids()
-            || record.bids.iter().any(|bid| self.matches_bid(record, generation, bid))
+            || bids.into_iter().any(|bid| self.matches_bid(record, generation, bid))
     }
 
     /// Whether all terms about bids hold for this bid of the auction.

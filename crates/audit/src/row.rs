@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+pub use build::AuctionRows;
 pub(crate) use build::formats;
 
 /// One of a few fixed words.

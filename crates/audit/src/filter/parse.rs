@@ -13,8 +13,11 @@ use crate::time::ParsedTime;
 /// Longest expression, in bytes.
 pub const FILTER_BYTES_MAX: usize = 4096;
 
-const FIELDS: [&str; 9] =
-    ["time", "publisher", "seat", "dsp", "deal", "campaign", "format", "outcome", "id"];
+const FIELDS: [&str; 10] =
+    ["time", "publisher", "seat", "dsp", "deal", "campaign", "format", "outcome", "sample", "id"];
+
+/// The whole, in parts per million.
+const PPM_MAX: u32 = 1_000_000;
 
 /// The operator between a field and its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +187,7 @@ impl<'t> FilterParser<'t> {
             let remedy = match field {
                 "time" => TIME_REMEDY.to_owned(),
                 "format" => format!("formats are {}", listed(&formats())),
+                "sample" => SAMPLE_REMEDY.to_owned(),
                 "outcome" => format!("outcomes are {}", listed(&outcomes())),
                 _ => format!("for example {field}=a,b; where it has none, {field}=\"\""),
             };
@@ -233,6 +237,7 @@ impl<'t> FilterParser<'t> {
                 FilterTest::Formats(set)
             }
             "outcome" => self.outcome(&values)?,
+            "sample" => FilterTest::Sample(self.sample(&values)?),
             "publisher" => FilterTest::Publisher(texts(values)),
             "seat" => FilterTest::Seat(texts(values)),
             "dsp" => FilterTest::Dsp(texts(values)),
@@ -270,6 +275,20 @@ impl<'t> FilterParser<'t> {
         known.map(MediaType::bit).ok_or_else(|| self.unknown(value, "format", &formats()))
     }
 
+    /// A share of the auctions, in parts per million.
+    fn sample(&self, values: &[FilterValue]) -> Result<u32, FilterError> {
+        if let [_, second, ..] = values {
+            let problem = "there is more than one share";
+            return Err(self.wrong(second.at.clone(), problem, SAMPLE_REMEDY));
+        }
+        let value = &values[0];
+        let share = value.text.parse().ok().filter(|share| *share <= PPM_MAX);
+        share.ok_or_else(|| {
+            let problem = format!("`{}` is no share", shown(&value.text));
+            self.wrong(value.at.clone(), problem, SAMPLE_REMEDY)
+        })
+    }
+
     fn outcome(&self, values: &[FilterValue]) -> Result<FilterTest, FilterError> {
         let (mut endings, mut fates) = (Vec::new(), Vec::new());
         for value in values {
@@ -297,6 +316,9 @@ impl<'t> FilterParser<'t> {
         self.wrong(value.at.clone(), problem, remedy)
     }
 }
+
+const SAMPLE_REMEDY: &str =
+    "a sample is a share of all auctions in parts per million, as 10000 for one in a hundred";
 
 const TIME_REMEDY: &str = "times are as 2026-11-22, 2026-11-22T08:30, 2026-11-22T08:30:00Z, \
                            2026-11-22T10:30:00+02:00, or before now as -15m (s, m, h or d)";

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use exchange_core::Fate;
 use exchange_core::record::{AuctionEnding, AuctionRecord, BidRecord};
+use units::SplitMix64;
 
 use crate::names::DspNames;
 
@@ -25,6 +26,8 @@ pub(super) enum FilterTest {
     /// An impression takes one of this set of formats.
     Formats(u8),
     Ending(Vec<AuctionEnding>),
+    /// This share of all auctions, in parts per million, by a hash of our id.
+    Sample(u32),
     Dsp(Vec<String>),
     Seat(Vec<String>),
     Deal(Vec<String>),
@@ -53,6 +56,7 @@ impl FilterTerm {
             FilterTest::Id(ids) => is_among(ids, record.id) || is_among(ids, record.caller_id),
             FilterTest::Formats(set) => record.imps.iter().any(|imp| imp.formats & set != 0),
             FilterTest::Ending(endings) => endings.contains(&record.ending),
+            FilterTest::Sample(ppm) => sample_of(record.id) < *ppm,
             _ => !self.is_not,
         };
         is != self.is_not
@@ -79,6 +83,14 @@ impl FilterTerm {
         };
         is != self.is_not
     }
+}
+
+/// Where an auction stands among a million: the same everywhere and at any time.
+fn sample_of(id: &str) -> u32 {
+    let mix = |word, byte| SplitMix64::mixed(word ^ u64::from(byte));
+    let word = id.bytes().fold(0, mix);
+    let parts = (u128::from(word) * 1_000_000) >> 64;
+    u32::try_from(parts).expect("a part is below a million")
 }
 
 fn is_among(values: &[String], value: &str) -> bool {

@@ -51,6 +51,29 @@ fn each_field_is_looked_at() {
     check("id!=caller-4", &[1, 2, 3, 5, 6]);
 }
 
+/// A sample is a share, each larger one contains the smaller, and it is the same everywhere.
+#[test]
+fn a_sample_is_a_share_of_all_auctions() {
+    check("sample=0", &[]);
+    check("sample=1000000", &[1, 2, 3, 4, 5, 6]);
+    check("sample!=1000000", &[]);
+    check("sample=500000", &[1, 3, 4, 5]);
+    let bytes = samples()[0].record();
+    let mut record = AuctionRecord::decode(&bytes).unwrap();
+    let ids: Vec<_> = (0..10_000_u128).map(|number| format!("{:032x}", number * 7_919)).collect();
+    let mut previous = 0;
+    for ppm in [10_000, 100_000, 500_000, 990_000] {
+        let filter = Filter::parse(&format!("sample={ppm}"), NOW_US).unwrap();
+        let mut count = 0;
+        for id in &ids {
+            record.id = id;
+            count += u32::from(filter.matches(&record, None));
+        }
+        assert!(count.abs_diff(ppm / 100) < 200 && count > previous, "{count} of {ppm} ppm");
+        previous = count;
+    }
+}
+
 #[test]
 fn terms_of_bids_hold_for_one_bid() {
     check("seat=b1 outcome=won", &[2]);
@@ -127,7 +150,8 @@ fn wrong(filter: &str, want: &str) {
 
 #[test]
 fn what_is_wrong_is_shown_with_a_remedy() {
-    let fields = "fields are time, publisher, seat, dsp, deal, campaign, format, outcome and id";
+    let fields =
+        "fields are time, publisher, seat, dsp, deal, campaign, format, outcome, sample and id";
     wrong(
         "seat=a sate=b",
         &format!(
@@ -144,6 +168,17 @@ fn what_is_wrong_is_shown_with_a_remedy() {
     wrong(
         "time 2026",
         "nothing is asked of `time`\n  time 2026\n       ^\nwrite `=`, `!=`, `<`, `<=`, `>` or `>=`, in quotes, so that the shell leaves it alone",
+    );
+    let sample =
+        "a sample is a share of all auctions in parts per million, as 10000 for one in a hundred";
+    wrong("sample=half", &format!("`half` is no share\n  sample=half\n         ^^^^\n{sample}"));
+    wrong(
+        "sample=1000001",
+        &format!("`1000001` is no share\n  sample=1000001\n         ^^^^^^^\n{sample}"),
+    );
+    wrong(
+        "sample=1,2",
+        &format!("there is more than one share\n  sample=1,2\n           ^\n{sample}"),
     );
     wrong("seat>a", "`seat` has no order\n  seat>a\n      ^\nwrite `=` or `!=`");
     wrong(

@@ -1,5 +1,6 @@
 //! Builds the row of a record.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use events::{MalformedRecord, RecordKind, SettlementsReader};
@@ -24,7 +25,7 @@ impl AuctionRow {
         generation: Option<&GenerationRecord>,
     ) -> Self {
         let names = DspNames::of(record, generation);
-        let (maker, terms) = (RowBuilder { record, names }, record.terms.as_ref());
+        let (maker, terms) = (AuctionRows { record, names }, record.terms.as_ref());
         let timings = &record.timings;
         let won = |sale: &&SaleRecord| record.bids[sale.bid].fate == Fate::Won;
         Self {
@@ -89,13 +90,29 @@ pub(crate) fn formats(set: u8) -> impl Iterator<Item = &'static str> {
     MediaType::members(set).map(MediaType::label)
 }
 
-/// Resolves positions of a record into names.
-struct RowBuilder<'r, 'b> {
+/// Rows of the parts of a record: positions become names.
+#[derive(Clone, Copy, Debug)]
+pub struct AuctionRows<'r, 'b> {
     record: &'r AuctionRecord<'b>,
     names: DspNames<'r>,
 }
 
-impl RowBuilder<'_, '_> {
+impl<'r, 'b> AuctionRows<'r, 'b> {
+    /// Takes names from the generation that the auction ran under, if known.
+    pub fn new(record: &'r AuctionRecord<'b>, generation: Option<&'r GenerationRecord>) -> Self {
+        Self { record, names: DspNames::of(record, generation) }
+    }
+
+    /// A DSP's id, or `#` and its position.
+    pub fn dsp_id(&self, bid: &BidRecord<'_>) -> Cow<'r, str> {
+        self.names.dsp(bid.dsp)
+    }
+
+    /// A seat's name, or `#` and its position. None if the DSP has not declared it.
+    pub fn seat_name(&self, bid: &BidRecord<'_>) -> Option<Cow<'r, str>> {
+        bid.seat.map(|seat| self.names.seat(bid.dsp, seat))
+    }
+
     fn imp(&self, at: usize) -> String {
         self.record.imps[at].id.to_owned()
     }
@@ -104,7 +121,8 @@ impl RowBuilder<'_, '_> {
         self.record.deals[at].id.to_owned()
     }
 
-    fn deal(&self, deal: &DealRecord<'_>) -> DealRow {
+    /// The row of a deal.
+    pub fn deal(&self, deal: &DealRecord<'_>) -> DealRow {
         DealRow {
             imp: self.imp(deal.imp),
             id: deal.id.to_owned(),
@@ -136,10 +154,11 @@ impl RowBuilder<'_, '_> {
     }
 
     fn seat(&self, bid: &BidRecord<'_>) -> Option<String> {
-        bid.seat.map(|seat| self.names.seat(bid.dsp, seat).into_owned())
+        self.seat_name(bid).map(Cow::into_owned)
     }
 
-    fn bid(&self, bid: &BidRecord<'_>) -> BidRow {
+    /// The row of a bid.
+    pub fn bid(&self, bid: &BidRecord<'_>) -> BidRow {
         BidRow {
             dsp: self.names.dsp(bid.dsp).into_owned(),
             seat: self.seat(bid),
@@ -159,7 +178,8 @@ impl RowBuilder<'_, '_> {
         }
     }
 
-    fn sale(&self, sale: &SaleRecord) -> SaleRow {
+    /// The row of a sale.
+    pub fn sale(&self, sale: &SaleRecord) -> SaleRow {
         let bid = &self.record.bids[sale.bid];
         SaleRow {
             bid: sale.bid as u64,
