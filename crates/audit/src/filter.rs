@@ -69,6 +69,11 @@ impl Filter {
         self.terms.iter().any(FilterTerm::is_about_bids)
     }
 
+    /// Whether any term is about time.
+    pub fn is_about_time(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term.test, FilterTest::Time(_)))
+    }
+
     /// Whether all terms are about time.
     pub fn is_about_time_alone(&self) -> bool {
         self.terms.iter().all(|term| matches!(term.test, FilterTest::Time(_)))

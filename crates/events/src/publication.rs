@@ -12,6 +12,8 @@ pub struct Publication<'b> {
     pub topic: &'b str,
     /// Who published it: the subject of the token, or empty without one.
     pub publisher: &'b str,
+    /// What the message is about: for subscribers that conflate, a later one replaces it.
+    pub key: &'b str,
     /// The message: JSON, as the client wrote it.
     pub body: &'b str,
 }
@@ -23,6 +25,7 @@ impl<'b> Publication<'b> {
         record.uint(field::VERSION, VERSION.into());
         record.text(field::TOPIC, self.topic);
         record.text(field::PUBLISHER, self.publisher);
+        record.text(field::KEY, self.key);
         record.text(field::BODY, self.body);
         record.finish();
     }
@@ -37,6 +40,7 @@ impl<'b> Publication<'b> {
         let publication = Self {
             topic: reader.take(field::TOPIC, Bytes::text)?.unwrap_or(""),
             publisher: reader.take(field::PUBLISHER, Bytes::text)?.unwrap_or(""),
+            key: reader.take(field::KEY, Bytes::text)?.unwrap_or(""),
             body: reader.take(field::BODY, Bytes::text)?.unwrap_or(""),
         };
         reader.finish()?;

@@ -71,7 +71,7 @@ pub(super) struct LaneWriter<D: Disk> {
 impl<D: Disk> LaneWriter<D> {
     pub fn new(kind: LaneKind, setup: LaneSetup<D>, formats: LaneFormats) -> Self {
         let LaneSetup { writer, options, meter } = setup;
-        let shared = Arc::new(LaneShared::new(kind, writer.durable(), meter));
+        let shared = Arc::new(LaneShared::new(kind, writer.epoch(), writer.durable(), meter));
         shared.counts.segments.set(writer.segments() as u64);
         Self {
             kind,
@@ -277,6 +277,7 @@ impl<D: Disk> LaneWriter<D> {
             Ok(durable) => self.written(now, bytes, durable, report),
             Err(error) => self.failed(now, &error, report),
         }
+        self.shared.set_epoch(self.writer.epoch());
         self.shared.counts.segments.set(self.writer.segments() as u64);
     }
 

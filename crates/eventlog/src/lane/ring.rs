@@ -298,6 +298,13 @@ impl FirehoseRing {
         }
     }
 
+    /// Whether a record with a payload of this length would be taken now, and leave half of the ring
+    /// to others.
+    pub fn has_room(&self, payload: usize) -> bool {
+        let (slots, capacity) = (self.producer.bytes.slots(), self.producer.shared.capacity);
+        self.state() == LaneState::Writing && HEADER_BYTES + payload + capacity / 2 <= slots
+    }
+
     /// Sheds a record that is too long for any ring; a gap reports it.
     pub fn leave_out(&mut self, time_ms: u64) {
         self.producer.shared.shard.too_long.add(1);

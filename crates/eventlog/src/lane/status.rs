@@ -251,6 +251,7 @@ pub(super) struct LaneShared {
     kind: LaneKind,
     state: AtomicU64,
     sequence: AtomicU64,
+    epoch: AtomicU64,
     claims: RetentionClaims,
     pub watches: Arc<LaneWatches>,
     pub counts: LogThreadCounts,
@@ -267,11 +268,12 @@ struct LaneRings {
 }
 
 impl LaneShared {
-    pub fn new(kind: LaneKind, sequence: u64, meter: Arc<SyncMeter>) -> Self {
+    pub fn new(kind: LaneKind, epoch: u64, sequence: u64, meter: Arc<SyncMeter>) -> Self {
         Self {
             kind,
             state: AtomicU64::new(LaneState::Writing.pack()),
             sequence: AtomicU64::new(sequence),
+            epoch: AtomicU64::new(epoch),
             claims: RetentionClaims::default(),
             watches: Arc::default(),
             counts: LogThreadCounts::default(),
@@ -291,6 +293,10 @@ impl LaneShared {
 
     pub fn set_sequence(&self, sequence: u64) {
         self.sequence.store(sequence, Ordering::Release);
+    }
+
+    pub fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Release);
     }
 
     pub fn keep_from(&self) -> u64 {
@@ -335,6 +341,11 @@ impl LaneHandle {
     /// The last durable sequence. A record handed over after this call gets a higher one.
     pub fn sequence(&self) -> u64 {
         self.0.sequence.load(Ordering::Acquire)
+    }
+
+    /// The epoch of new records.
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch.load(Ordering::Acquire)
     }
 
     /// Protects all records from retention until [`RetentionClaim::keep_from`] gives some away.

@@ -7,8 +7,11 @@ use crate::v1;
 
 #[test]
 fn publications_are_written_as_by_prost_and_read_back() {
-    let full = Publication { topic: "news", publisher: "acme", body: r#"{"price":"1.50"}"# };
-    for publication in [full, Publication { publisher: "", ..full }, Publication::default()] {
+    let full =
+        Publication { topic: "news", publisher: "acme", key: "k", body: r#"{"price":"1.50"}"# };
+    for publication in
+        [full, Publication { publisher: "", key: "", ..full }, Publication::default()]
+    {
         let mut bytes = Vec::new();
         publication.encode(&mut bytes);
         assert_eq!(Publication::decode(&bytes), Ok(publication));

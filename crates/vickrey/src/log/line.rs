@@ -40,7 +40,7 @@ pub(super) fn gap(place: &RecordPosition, records: u64) -> String {
 }
 
 pub(super) fn publication(place: &RecordPosition, said: &Publication<'_>) -> String {
-    let Publication { topic, publisher, body } = said;
+    let Publication { topic, publisher, body, .. } = said;
     let publisher = if publisher.is_empty() { "-" } else { publisher };
     let (topic, publisher, body) = (visible(topic), visible(publisher), visible(body));
     format!("{}  {topic}  by {publisher}  {body}", time(place.time_ms))

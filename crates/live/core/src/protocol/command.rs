@@ -40,6 +40,8 @@ pub enum Command<'m> {
     Publish {
         /// The topic.
         topic: Cow<'m, str>,
+        /// What the message is about: a later one replaces it for subscribers that conflate.
+        key: Cow<'m, str>,
         /// The message, as the client wrote it.
         body: &'m RawValue,
     },
@@ -73,6 +75,8 @@ struct CommandFields<'m> {
     filter: Option<Cow<'m, str>>,
     policy: Option<SlowPolicy>,
     after: Option<FeedPosition>,
+    #[serde(borrow)]
+    key: Option<Cow<'m, str>>,
     #[serde(borrow)]
     body: Option<&'m RawValue>,
 }
@@ -123,6 +127,7 @@ impl<'m> CommandFields<'m> {
             }
             "publish" => Command::Publish {
                 topic: needed("topic", self.topic.take())?,
+                key: self.key.take().unwrap_or_default(),
                 body: needed("body", self.body.take())?,
             },
             other => {
@@ -142,13 +147,14 @@ impl<'m> CommandFields<'m> {
 
     /// A field that the command did not take.
     fn left_over(&self) -> Option<&'static str> {
-        let Self { op: _, id: _, token, topic, filter, policy, after, body } = self;
+        let Self { op: _, id: _, token, topic, filter, policy, after, key, body } = self;
         [
             ("token", token.is_some()),
             ("topic", topic.is_some()),
             ("filter", filter.is_some()),
             ("policy", policy.is_some()),
             ("after", after.is_some()),
+            ("key", key.is_some()),
             ("body", body.is_some()),
         ]
         .into_iter()

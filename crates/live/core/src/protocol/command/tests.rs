@@ -14,7 +14,7 @@ fn check(text: &str, id: Option<u64>, want: &str) {
             format!("subscribe {topic} [{filter}] {policy:?} {after}")
         }
         Ok(Command::Unsubscribe { topic }) => format!("unsubscribe {topic}"),
-        Ok(Command::Publish { topic, body }) => format!("publish {topic} {body}"),
+        Ok(Command::Publish { topic, key, body }) => format!("publish {topic} [{key}] {body}"),
         Err(LiveError { code, field, .. }) => {
             format!("{} {}", code.label(), field.unwrap_or("-"))
         }
@@ -41,8 +41,9 @@ fn commands_are_read() {
     check(
         r#"{"op":"publish","topic":"news","body": {"a": [1, 2]} }"#,
         None,
-        r#"publish news {"a": [1, 2]}"#,
+        r#"publish news [] {"a": [1, 2]}"#,
     );
+    check(r#"{"op":"publish","topic":"t","key":"k","body":7}"#, None, "publish t [k] 7");
     check(r#"{"op":"publish","topic":"news","body":null}"#, None, "bad_field body");
 }
 
