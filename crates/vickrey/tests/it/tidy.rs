@@ -92,6 +92,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "serde",
     "serde_json",
     "serde_path_to_error",
+    "sha1",
     "siphasher",
     // Names of variants, derived at compile time.
     "strum",

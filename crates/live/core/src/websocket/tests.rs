@@ -1,0 +1,3 @@
+//! The codec against the RFC's examples and hostile clients.
+
+mod handshake;
