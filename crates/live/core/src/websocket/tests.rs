@@ -1,3 +1,4 @@
 //! The codec against the RFC's examples and hostile clients.
 
+mod frames;
 mod handshake;
