@@ -31,6 +31,14 @@ impl CloseCode {
         if matches!(number, 4000..=4999) { Some(Self(number)) } else { None }
     }
 
+    /// A code that a peer may send: registered with IANA for the wire, or of the ranges for
+    /// libraries and applications (section 7.4.2). None for any other: 1004 is undefined; 1005,
+    /// 1006 and 1015 are reports within one endpoint.
+    pub(super) const fn from_wire(number: u16) -> Option<Self> {
+        let allowed = matches!(number, 1000..=1003 | 1007..=1014 | 3000..=4999);
+        if allowed { Some(Self(number)) } else { None }
+    }
+
     /// Its number on the wire.
     pub const fn number(self) -> u16 {
         self.0
