@@ -10,5 +10,6 @@ pub mod client;
 pub mod dns;
 pub mod gzip;
 pub mod head;
+pub mod query;
 pub mod server;
 pub mod tls;

@@ -8,6 +8,7 @@ use clap::Subcommand;
 use exchange_core::Dsp;
 use exchange_serve::Exchange;
 use exchange_serve::campaigns::unknown_seat;
+use live_serve::Live;
 use pacer_serve::registry::CheckedFiles;
 use pacer_serve::wire::PacerConfig;
 use pacer_serve::{Spender, check_files};
@@ -30,6 +31,7 @@ pub(crate) fn services() -> Services {
         .with::<Exchange>()
         .with::<CampaignBudgets>()
         .with::<Pacer>()
+        .with::<Live>()
         .link::<Exchange>(budgets::link)
         .link::<Pacer>(budgets::link_pacer)
 }

@@ -15,4 +15,4 @@ mod ring;
 pub use batch::{BatchEntry, FeedBatch, OpenedView};
 pub use cursor::{CursorState, FeedCursor, SlowPolicy};
 pub use position::{FeedLane, FeedPosition, LANES, PART_LAST};
-pub use ring::{Conflation, FeedRing, RingLimits, ViewId};
+pub use ring::{Conflation, FeedRing, RingLimits, TakenMessages, ViewId};

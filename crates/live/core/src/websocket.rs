@@ -25,6 +25,6 @@ pub use handshake::{UpgradeError, UpgradeHeaders, WEBSOCKET_VERSION};
 pub use reader::WebSocketReader;
 pub use violation::{FRAGMENTS_MAX, WebSocketViolation};
 pub use writer::{
-    CLOSE_REASON_BYTES_MAX, ServerFrameHeader, write_binary, write_close, write_close_reply,
-    write_ping, write_pong, write_text,
+    CLOSE_REASON_BYTES_MAX, ServerFrameHeader, server_payloads, write_binary, write_close,
+    write_close_reply, write_ping, write_pong, write_text,
 };

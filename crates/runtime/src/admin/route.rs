@@ -6,6 +6,7 @@ pub(super) mod operation;
 use std::fmt;
 use std::sync::Arc;
 
+use http_kit::query::{percent_decoded, query_names, query_value};
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 
@@ -87,26 +88,13 @@ impl ApiCall {
     /// # Errors
     /// The response, 400, if the decoded value is not UTF-8.
     pub fn query(&self, name: &str) -> Result<Option<String>, Reply> {
-        for pair in self.query.split('&') {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            if decoded(&key.replace('+', " ")).as_deref() == Some(name) {
-                let value = decoded(&value.replace('+', " ")).ok_or_else(|| {
-                    let message = format!("`{name}` is not UTF-8 once its `%` are decoded");
-                    Reply::error(ErrorCode::BadRequest, &message)
-                });
-                return value.map(Some);
-            }
-        }
-        Ok(None)
+        query_value(&self.query, name)
+            .map_err(|error| Reply::error(ErrorCode::BadRequest, &format!("`{name}` {error}")))
     }
 
     /// The names in the query, decoded as far as possible.
     pub fn query_names(&self) -> impl Iterator<Item = String> {
-        let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
-        pairs.map(|pair| {
-            let name = pair.split('=').next().unwrap_or_default().replace('+', " ");
-            decoded(&name).unwrap_or(name)
-        })
+        query_names(&self.query)
     }
 
     /// The value of the first header of this name.
@@ -287,33 +275,13 @@ fn matched(pattern: &'static str, path: &str) -> Option<Result<Parameters, Undec
             None if wanted != given => return None,
             None => (),
             Some(_) if given.is_empty() => return None,
-            Some(name) => match (decoded(given), &mut parameters) {
+            Some(name) => match (percent_decoded(given), &mut parameters) {
                 (Some(text), Ok(parameters)) => parameters.push((name, text)),
                 (None, _) => parameters = Err(Undecodable),
                 (_, Err(_)) => (),
             },
         }
     }
-}
-
-/// A percent-decoded segment (RFC 3986, section 2.1). None if it is malformed or not UTF-8.
-fn decoded(segment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        rest = after;
-        if first != b'%' {
-            bytes.push(first);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2)?;
-        let digits = str::from_utf8(digits).ok()?;
-        // `from_str_radix` accepts a sign.
-        let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| hexadecimal)?);
-        rest = after;
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -345,7 +313,7 @@ mod tests {
     #[test]
     fn what_cannot_be_decoded() {
         for segment in ["%", "%4", "a%zz", "%+4", "%ff", "%é"] {
-            assert_eq!(decoded(segment), None, "{segment}");
+            assert_eq!(percent_decoded(segment), None, "{segment}");
             let path = format!("/v1/dsps/{segment}");
             assert_eq!(matched("/v1/dsps/{id}", &path), Some(Err(Undecodable)), "{segment}");
         }

@@ -47,6 +47,8 @@ pub struct ConnectionOptions {
     pub timeouts: ConnectionTimeouts,
     /// Longest wait for the client to accept more of the response.
     pub write_timeout: Duration,
+    /// Bytes that the kernel keeps unsent before it takes no more. None: as many as fit its buffer.
+    pub unsent_max: Option<u32>,
 }
 
 /// The decrypted bytes of a connection.
@@ -132,6 +134,11 @@ impl ClientConnection {
         let timeout = Some(options.write_timeout);
         if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(timeout) {
             debug!(%error, "no write timeout on a connection");
+        }
+        if let Some(unsent_max) = options.unsent_max
+            && let Err(error) = SockRef::from(&stream).set_tcp_notsent_lowat(unsent_max)
+        {
+            debug!(%error, "no limit on the send queue of a connection");
         }
         let stream = StampedStream::new(stream);
         let clock = stream.clock();
@@ -250,6 +257,18 @@ impl<H: HttpService> HttpHandler for Requests<H> {
 }
 
 impl ConnectionStream {
+    /// When this is dropped, the connection is reset and what is unsent is discarded. A client that
+    /// reads nothing would keep it in memory.
+    pub fn reset_on_drop(&self) {
+        let stream = match self {
+            Self::Plain(stream) => stream.get_ref(),
+            Self::Tls(stream) => stream.get_ref().0.get_ref(),
+        };
+        if let Err(error) = SockRef::from(stream.get_ref()).set_linger(Some(Duration::ZERO)) {
+            debug!(%error, "a connection is not reset");
+        }
+    }
+
     fn is_http2(&self) -> bool {
         match self {
             Self::Plain(_) => false,

@@ -224,6 +224,11 @@ impl<S> ActiveStream<S> {
     pub fn new(stream: S, activity: Activity, shutdown: Shutdown) -> Self {
         Self { stream, activity, shutdown, lingering: None }
     }
+
+    /// The wrapped socket.
+    pub const fn get_ref(&self) -> &S {
+        &self.stream
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for ActiveStream<S> {

@@ -47,6 +47,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pacer-serve", &["eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"]),
     ("pacer-wire", &["units"]),
     ("live-core", &["units"]),
+    (
+        "live-serve",
+        &["audit", "eventlog", "events", "http-kit", "live-core", "record", "runtime", "units"],
+    ),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
     ("testbed", &["pacer-wire", "runtime", "units"]),
@@ -58,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "exchange-serve",
             "export",
             "http-kit",
+            "live-serve",
             "openrtb",
             "pacer-client",
             "pacer-core",

@@ -43,12 +43,17 @@ pub struct FeedPosition {
     /// The record's number in the lane.
     pub sequence: u64,
     /// Number of the message among those of its record and topic, from 0.
-    #[serde(default = "part_last")]
+    #[serde(default = "part_last", skip_serializing_if = "is_part_last")]
     pub part: u16,
 }
 
 const fn part_last() -> u16 {
     PART_LAST
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_part_last(part: &u16) -> bool {
+    *part == PART_LAST
 }
 
 impl FeedPosition {

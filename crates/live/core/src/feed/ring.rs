@@ -61,8 +61,19 @@ struct ViewSlot {
 pub struct Conflation {
     /// Number of messages that others replace.
     pub skipped: u64,
+    /// Number of messages that are here.
+    pub messages: u64,
     /// The latest message of each key, one behind the other.
     pub bytes: Vec<u8>,
+}
+
+/// What a subscriber took from the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenMessages<'r> {
+    /// How many messages, the last of them perhaps only in part.
+    pub count: u64,
+    /// The rest of the last one, for the subscriber to keep.
+    pub rest: &'r [u8],
 }
 
 /// What a shard keeps of the feed.
@@ -148,7 +159,8 @@ impl FeedRing {
         self.reached = reached;
         for OpenedView { view, since } in opened {
             if let Some(view) = self.view_mut(view) {
-                view.horizon = Some(since);
+                // A view may have been opened by a batch that was dropped.
+                view.horizon = Some(since.max(from[view.lane.index()]));
             }
         }
         let chunk = self.first + self.chunks.len() as u64;
@@ -267,8 +279,13 @@ impl FeedRing {
     }
 
     /// Moves the cursor past `bytes` of what [`Self::unread`] yields. A message of which only a part
-    /// was taken counts as taken: the rest of it is returned, for the subscriber to keep.
-    pub fn advance(&self, id: ViewId, cursor: &mut FeedCursor, mut bytes: usize) -> &[u8] {
+    /// was taken counts as taken.
+    pub fn advance(
+        &self,
+        id: ViewId,
+        cursor: &mut FeedCursor,
+        mut bytes: usize,
+    ) -> TakenMessages<'_> {
         let mut moved = *cursor;
         let mut rest: &[u8] = &[];
         for entry in self.entries_from(id, cursor.next) {
@@ -280,8 +297,9 @@ impl FeedRing {
             (bytes, rest) = (bytes - taken, &message[taken..]);
             (moved.next, moved.after) = (moved.next + 1, entry.position);
         }
+        let count = moved.next - cursor.next;
         *cursor = moved;
-        rest
+        TakenMessages { count, rest }
     }
 
     /// Moves a cursor to the end of its view, to be called when it is at the end of what it can read:
@@ -318,7 +336,7 @@ impl FeedRing {
             }
             (cursor.next, cursor.after) = (number + 1, entry.position);
         }
-        taken.skipped = cursor.next - begun - count;
+        (taken.messages, taken.skipped) = (count, cursor.next - begun - count);
         taken
     }
 }

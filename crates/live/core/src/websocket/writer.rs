@@ -62,6 +62,28 @@ pub fn write_text(out: &mut Vec<u8>, text: &str) {
     write_frame(out, Opcode::Text, text.as_bytes());
 }
 
+/// The payloads of whole text messages that a server wrote, one behind the other.
+///
+/// # Panics
+/// If `frames` ends within a message.
+pub fn server_payloads(mut frames: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (&[_, length], mut rest) = frames.split_first_chunk()?;
+        let mut length = usize::from(length);
+        if length == usize::from(LENGTH_16) {
+            let (bytes, behind) = rest.split_first_chunk().expect("the header is whole");
+            (length, rest) = (u16::from_be_bytes(*bytes).into(), behind);
+        } else if length == usize::from(LENGTH_64) {
+            let (bytes, behind) = rest.split_first_chunk().expect("the header is whole");
+            length = usize::try_from(u64::from_be_bytes(*bytes)).expect("it is in memory");
+            rest = behind;
+        }
+        let (payload, behind) = rest.split_at(length);
+        frames = behind;
+        Some(payload)
+    })
+}
+
 /// Appends a binary message.
 pub fn write_binary(out: &mut Vec<u8>, payload: &[u8]) {
     write_frame(out, Opcode::Binary, payload);

@@ -58,6 +58,7 @@ impl ServiceShard for PacerShard {
             tls: config.tls.clone(),
             timeouts: config.timeouts,
             write_timeout: config.write_timeout,
+            unsent_max: None,
         }
     }
 

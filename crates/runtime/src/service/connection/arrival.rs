@@ -67,6 +67,11 @@ impl StampedStream {
         Self { stream, clock: ArrivalClock::default(), control: nix::cmsg_space!(TimeSpec) }
     }
 
+    /// The wrapped stream.
+    pub const fn get_ref(&self) -> &TcpStream {
+        &self.stream
+    }
+
     /// The clock that its reads set.
     pub fn clock(&self) -> ArrivalClock {
         self.clock.clone()

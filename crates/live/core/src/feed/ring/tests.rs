@@ -77,12 +77,12 @@ fn a_message_that_was_taken_in_part_leaves_its_rest() {
     let view = rig.views[0];
     let mut cursor = rig.ring.cursor_at_end(view).unwrap();
     rig.push(&[("abc", &[0], 0), ("def", &[0], 0)], false);
-    assert_eq!(rig.ring.advance(view, &mut cursor, 4), b"ef");
+    assert_eq!(rig.ring.advance(view, &mut cursor, 4), TakenMessages { count: 2, rest: b"ef" });
     assert_eq!((cursor.after(), rig.ring.state(view, &cursor)), (at(2), CursorState::AtEnd));
     let mut cursor = rig.ring.cursor_after(view, FeedPosition::default()).unwrap();
-    assert_eq!(rig.ring.advance(view, &mut cursor, 3), b"");
+    assert_eq!(rig.ring.advance(view, &mut cursor, 3), TakenMessages { count: 1, rest: b"" });
     assert_eq!((cursor.after(), rig.ring.state(view, &cursor)), (at(1), CursorState::Behind));
-    assert_eq!(rig.ring.advance(view, &mut cursor, 0), b"");
+    assert_eq!(rig.ring.advance(view, &mut cursor, 0), TakenMessages { count: 0, rest: b"" });
     assert_eq!(rig.unread(0, &cursor), ["def"]);
 }
 
@@ -156,7 +156,8 @@ fn conflating_keeps_the_latest_of_each_key_and_counts_the_others() {
         for (text, skipped) in want {
             let taken = rig.ring.conflate(view, &mut cursor, bytes_max);
             let bytes = text.as_bytes().to_vec();
-            assert_eq!(taken, Conflation { skipped: *skipped, bytes });
+            let messages = bytes.len() as u64 / 2;
+            assert_eq!(taken, Conflation { skipped: *skipped, messages, bytes });
         }
         assert_eq!(rig.ring.state(view, &cursor), CursorState::AtEnd);
         assert_eq!(cursor.after(), at(6));
@@ -246,7 +247,7 @@ proptest! {
                                 rig.ring.unread(view, cursor).flatten().copied().collect();
                             prop_assert_eq!(&read, all.as_bytes());
                             let taken = bytes.min(read.len());
-                            let rest = rig.ring.advance(view, cursor, taken).to_vec();
+                            let rest = rig.ring.advance(view, cursor, taken).rest.to_vec();
                             let left: String =
                                 behind(cursor).into_iter().map(|it| it.1).collect();
                             prop_assert_eq!(taken + rest.len() + left.len(), read.len());

@@ -1,0 +1,29 @@
+//! The live floor on the wire: the feed of the log over WebSocket and server-sent events, and
+//! publishing.
+//!
+//! Owns the service `[live]`: its listener, what each shard keeps for subscribers, the thread that
+//! broadcasts the log and the one that reads it again for those who resume. Must not know how
+//! auctions are cleared. What a subscriber gets is decided in `live-core`.
+//!
+//! Its modules are layers, each of which imports only those to its left: `config`, `counters`,
+//! `tokens`, `access`, `feed`, `shard`, `subscription`, `client`, `socket`, `stream`, `http`,
+//! `exposition`, `service`.
+
+mod access;
+mod client;
+mod config;
+mod counters;
+mod exposition;
+mod feed;
+mod http;
+mod service;
+mod shard;
+mod socket;
+mod stream;
+mod subscription;
+mod tokens;
+
+pub use config::{ClientLimits, LiveConfig, TokenKey};
+pub use http::{EVENTS_PATH, FEED_PATH, PUBLISH_PATH};
+pub use service::Live;
+pub use tokens::sign_token;
