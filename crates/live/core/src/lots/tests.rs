@@ -1,5 +1,9 @@
 //! Lots by tables.
 
+mod english;
+mod life;
+mod refusals;
+
 use units::{Cpm, Currency};
 
 use super::*;
@@ -32,4 +36,52 @@ pub(super) fn terms() -> LotTerms {
             priority: 1,
         },
     }
+}
+
+fn sealed_terms() -> LotTerms {
+    LotTerms { rules: LotRules::SealedSecondPrice, ..terms() }
+}
+
+fn opened(terms: LotTerms) -> Lot {
+    let mut lot = Lot::new(terms);
+    let event = lot.due(1000).expect("it is due");
+    lot.apply(event);
+    lot
+}
+
+/// A bid whose key is its maximum.
+fn bid(bidder: &str, maximum: u64) -> LotBid {
+    LotBid {
+        bidder: bidder.to_owned(),
+        maximum: cpm(maximum),
+        currency: Currency::USD,
+        key: maximum.to_string(),
+    }
+}
+
+fn cancel() -> LotCommand {
+    LotCommand::Cancel { reason: "no stock".to_owned() }
+}
+
+/// Applies the event of a command that is not refused.
+#[track_caller]
+fn step(lot: &mut Lot, now_ms: u64, command: LotCommand) -> LotChange {
+    match lot.decide(now_ms, command) {
+        Ok(LotDecision::Event(event)) => lot.apply(event),
+        other => panic!("no event: {other:?}"),
+    }
+}
+
+/// An open lot with bids, each received a millisecond after the one before.
+#[track_caller]
+fn with_bids(terms: LotTerms, bids: &[(&str, u64)]) -> Lot {
+    let mut lot = opened(terms);
+    for (at_ms, (bidder, maximum)) in (1001..).zip(bids) {
+        step(&mut lot, at_ms, LotCommand::Bid(bid(bidder, *maximum)));
+    }
+    lot
+}
+
+fn holds(lot: &Lot) -> Vec<(u32, &str, u64)> {
+    lot.holds().map(|hold| (hold.number, hold.bidder, hold.amount.get())).collect()
 }

@@ -1,0 +1,103 @@
+//! Applies logged events. A log that the rules did not write breaks an assertion.
+
+use super::{Lot, LotHold, LotPhase};
+use crate::lots::event::{LotBid, LotEvent, LotEventKind};
+use crate::lots::outcome::{
+    EndedHold, HoldFate, LotChange, LotNews, LotResult, LotSale, LotStatus,
+};
+use crate::lots::standing::WinningBid;
+use crate::lots::terms::LotPayment;
+
+impl Lot {
+    /// Applies an event that [`Lot::decide`] or [`Lot::due`] returned in this state.
+    ///
+    /// # Panics
+    ///
+    /// If they would not return this event in this state: the log is not of this lot, or damaged.
+    pub fn apply(&mut self, event: LotEvent) -> LotChange {
+        let LotEvent { at_ms, kind } = event;
+        assert!(self.last_ms <= at_ms, "the time of a lot never goes back");
+        assert!(!self.is_over(), "nothing happens to a lot that is over");
+        let change = match kind {
+            LotEventKind::Opened => {
+                assert_eq!(self.status_at(at_ms), LotStatus::Scheduled, "a lot opens once");
+                self.phase = LotPhase::Open;
+                LotChange { news: vec![LotNews::Status(LotStatus::Open)], ..LotChange::default() }
+            }
+            LotEventKind::Bid { number, bid } => {
+                assert_eq!(number, self.bids.next_number(), "bids are numbered in order");
+                self.apply_bid(bid, at_ms)
+            }
+            LotEventKind::Extended { closes_ms } => {
+                assert!(at_ms < self.ends_ms(), "an end that has come is not postponed");
+                self.end.extend(closes_ms);
+                LotChange { news: vec![LotNews::Ends(closes_ms)], ..LotChange::default() }
+            }
+            LotEventKind::Closed => {
+                let may_close = self.status_at(at_ms) != LotStatus::Scheduled;
+                assert!(may_close, "a lot opens before it is closed early");
+                self.close()
+            }
+            LotEventKind::Cancelled { reason } => {
+                assert!(at_ms < self.ends_ms(), "a lot that has ended is not cancelled");
+                self.finish(LotResult::Cancelled { reason })
+            }
+        };
+        self.last_ms = at_ms;
+        change
+    }
+
+    fn apply_bid(&mut self, bid: LotBid, at_ms: u64) -> LotChange {
+        let judged = self.judge(self.status_at(at_ms), &bid);
+        assert_eq!(judged, Ok(()), "the rules accept a logged bid");
+        let (before, bidders, ends_ms) =
+            (self.auction.standing(false), self.bids.bidders(), self.ends_ms());
+        let bid = self.bids.push(bid, at_ms);
+        let beaten = self.auction.place(bid);
+        let after = self.auction.standing(false);
+        self.bids.price_last(after.price);
+        if before.leader != Some(bid.bidder) {
+            self.end.bid_received(at_ms);
+        }
+        let news = [
+            Some(self.bids.bidders()).filter(|now| *now > bidders).map(LotNews::Bidders),
+            self.bids_public().map(LotNews::Bids),
+            after.price.filter(|_| before.price != after.price).map(LotNews::Price),
+            after.leader.filter(|_| before.leader != after.leader).map(LotNews::Leader),
+            (before.reserve_met != after.reserve_met).then_some(LotNews::ReserveMet),
+            Some(self.ends_ms()).filter(|now| *now > ends_ms).map(LotNews::Ends),
+        ];
+        let ended = |number| EndedHold { number, fate: HoldFate::Released };
+        LotChange {
+            ended_holds: beaten.map(ended).into_iter().collect(),
+            news: news.into_iter().flatten().collect(),
+        }
+    }
+
+    fn close(&mut self) -> LotChange {
+        let result = match self.auction.winner() {
+            Ok(WinningBid { bid, price }) => {
+                let lowest = self.terms.reserve.unwrap_or(self.terms.start_price);
+                assert!(lowest <= price && price <= bid.maximum, "the price is within its bounds");
+                let winner = self.bids.name(bid.bidder).to_owned();
+                LotResult::Sold(LotSale { number: bid.number, winner, price, maximum: bid.maximum })
+            }
+            Err(reason) => LotResult::Unsold(reason),
+        };
+        self.finish(result)
+    }
+
+    /// Ends the lot, and every hold.
+    fn finish(&mut self, result: LotResult) -> LotChange {
+        let fate = |number| match (&result, self.terms.payment) {
+            (LotResult::Sold(sale), LotPayment::AtClose) if sale.number == number => {
+                HoldFate::Charged { cost: self.cost(sale.price) }
+            }
+            _ => HoldFate::Released,
+        };
+        let ended = |hold: LotHold<'_>| EndedHold { number: hold.number, fate: fate(hold.number) };
+        let ended_holds = self.holds().map(ended).collect();
+        self.phase = LotPhase::Over(result);
+        LotChange { ended_holds, news: vec![LotNews::Status(self.status())] }
+    }
+}
