@@ -3,6 +3,9 @@
 mod english;
 mod life;
 mod refusals;
+mod sealed;
+mod soft_close;
+mod views;
 
 use units::{Cpm, Currency};
 

@@ -58,19 +58,21 @@ fn a_close_charges_the_price_and_releases_the_rest() {
 }
 
 #[test]
-fn news_says_what_a_bid_changed() {
+fn a_bid_ends_holds_and_makes_news() {
     use LotNews::*;
     let mut lot = opened(LotTerms { reserve: Some(cpm(300)), ..terms() });
-    let mut check = |bidder, maximum, want: &[LotNews]| {
+    let mut check = |bidder, maximum, released: &[u32], news: &[LotNews]| {
         let change = step(&mut lot, 1500, LotCommand::Bid(bid(bidder, maximum)));
-        assert_eq!(change.news, want);
+        let released: Vec<_> = released.iter().map(|number| ended(*number, RELEASED)).collect();
+        assert_eq!((&*change.ended_holds, &*change.news), (&*released, news));
     };
     let leader = |number| Leader(LotAlias(number));
-    check("a", 200, &[Bidders(1), Bids(1), Price(cpm(100)), leader(1)]);
-    check("b", 150, &[Bidders(2), Bids(2), Price(cpm(160))]);
-    check("a", 250, &[Bids(3)]);
-    check("a", 300, &[Bids(4), Price(cpm(300)), ReserveMet]);
-    check("b", 400, &[Bids(5), Price(cpm(310)), leader(2)]);
+    check("a", 200, &[], &[Bidders(1), Bids(1), Price(cpm(100)), leader(1)]);
+    check("b", 150, &[2], &[Bidders(2), Bids(2), Price(cpm(160))]);
+    check("a", 250, &[1], &[Bids(3)]);
+    check("a", 300, &[3], &[Bids(4), Price(cpm(300)), ReserveMet]);
+    check("b", 400, &[4], &[Bids(5), Price(cpm(310)), leader(2)]);
+    assert_eq!(holds(&lot), [(5, "b", 400_000)]);
 }
 
 #[test]
