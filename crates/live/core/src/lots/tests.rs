@@ -1,7 +1,9 @@
-//! Lots by tables.
+//! Lots by tables, and by chance against a model.
 
 mod english;
 mod life;
+mod model;
+mod properties;
 mod refusals;
 mod sealed;
 mod soft_close;
