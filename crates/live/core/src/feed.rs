@@ -12,7 +12,7 @@ mod cursor;
 mod position;
 mod ring;
 
-pub use batch::{BatchEntry, FeedBatch, OpenedView};
+pub use batch::{BatchEntry, FeedBatch, OpenedView, ViewId};
 pub use cursor::{CursorState, FeedCursor, SlowPolicy};
 pub use position::{FeedLane, FeedPosition, LANES, PART_LAST};
-pub use ring::{Conflation, FeedRing, RingLimits, TakenMessages, ViewId};
+pub use ring::{Conflation, FeedRing, RingLimits, TakenMessages};

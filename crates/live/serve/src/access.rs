@@ -4,6 +4,8 @@
 //! pages of other origins are refused, token or not. Without a token only a client on this machine
 //! is trusted, if the configuration says so; a request that a proxy forwarded is none.
 
+mod tokens;
+
 use std::net::IpAddr;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, VIA};
@@ -13,7 +15,9 @@ use live_core::protocol::{LiveError, LiveErrorCode};
 use live_core::rights::LiveRights;
 
 use crate::config::LiveConfig;
-use crate::tokens::TokenVerifier;
+use tokens::TokenVerifier;
+
+pub use tokens::sign_token;
 
 /// Names of the headers that proxies add.
 const FORWARDED: [HeaderName; 3] =

@@ -28,7 +28,7 @@ pub struct LiveConfig {
     /// None: clients connect without TLS.
     pub tls: Option<Arc<ServerConfig>>,
     /// Keys that sign tokens.
-    pub keys: Vec<TokenKey>,
+    pub keys: Vec<SigningKey>,
     /// Whether clients on this machine need no token.
     pub trust_loopback: bool,
     /// Origins of web pages that may connect, besides the listener's own.
@@ -51,7 +51,7 @@ pub struct LiveConfig {
 
 /// A key that signs tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenKey {
+pub struct SigningKey {
     /// Its id, in the header of tokens (`kid`).
     pub id: String,
     /// The secret.
@@ -92,7 +92,7 @@ impl LiveConfig {
             Required("127.0.0.1:7200"),
             "Address for clients: WebSocket, server-sent events and publishing. See docs/live.md.",
         );
-        let keys = s.tables("key", "A key that signs the tokens of clients.", TokenKey::read);
+        let keys = s.tables("key", "A key that signs the tokens of clients.", SigningKey::read);
         let trust_loopback = s.boolean(
             "trust_loopback",
             false,
@@ -152,7 +152,7 @@ impl LiveConfig {
     }
 }
 
-fn check_access(s: &mut Section<'_>, listen: SocketAddr, keys: &[TokenKey], is_trusting: bool) {
+fn check_access(s: &mut Section<'_>, listen: SocketAddr, keys: &[SigningKey], is_trusting: bool) {
     if is_trusting && !listen.ip().is_loopback() {
         let remedy = "needs a `listen` on a loopback address, such as 127.0.0.1:7200";
         s.problem("trust_loopback", true, remedy);
@@ -220,7 +220,7 @@ fn parse_origin(text: &str) -> Result<String, String> {
     }
 }
 
-impl TokenKey {
+impl SigningKey {
     fn read(s: &mut Section<'_>) -> Self {
         let id = s.text("id", Required("key-1"), "The key's id, in the tokens that it signs.");
         let secret = s.secret(

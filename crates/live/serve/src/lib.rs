@@ -6,7 +6,7 @@
 //! auctions are cleared. What a subscriber gets is decided in `live-core`.
 //!
 //! Its modules are layers, each of which imports only those to its left: `config`, `counters`,
-//! `tokens`, `access`, `feed`, `shard`, `subscription`, `client`, `socket`, `stream`, `http`,
+//! `access`, `feed`, `shard`, `subscription`, `client`, `socket`, `stream`, `http`,
 //! `exposition`, `service`.
 
 mod access;
@@ -21,9 +21,8 @@ mod shard;
 mod socket;
 mod stream;
 mod subscription;
-mod tokens;
 
-pub use config::{ClientLimits, LiveConfig, TokenKey};
+pub use access::sign_token;
+pub use config::{ClientLimits, LiveConfig, SigningKey};
 pub use http::{EVENTS_PATH, FEED_PATH, PUBLISH_PATH};
 pub use service::Live;
-pub use tokens::sign_token;

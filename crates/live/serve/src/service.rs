@@ -27,13 +27,13 @@ pub struct Live {
     address: SocketAddr,
     context: Arc<LiveContext>,
     counts: PerShard<LiveCounts>,
-    parts: Vec<Mutex<Option<ShardPart>>>,
+    parts: Vec<Mutex<Option<LiveShardPart>>>,
     /// None once it is closed.
     threads: Mutex<Option<(PublisherThread, ReplayThread)>>,
 }
 
 /// What a shard takes over.
-struct ShardPart {
+struct LiveShardPart {
     inlet: ShardInlet,
     firehose: FirehoseRing,
 }
@@ -65,7 +65,7 @@ impl Service for Live {
         let replay = ReplayThread::start(&record).map_err(ServiceError::unavailable)?;
         let parts = (0..).zip(inlets).map(|(shard, inlet)| {
             let firehose = record.rings.firehose_ring(shard, record.firehose_ring_bytes);
-            Mutex::new(Some(ShardPart { inlet, firehose }))
+            Mutex::new(Some(LiveShardPart { inlet, firehose }))
         });
         let (parts, access) = (parts.collect(), AccessRules::new(&config));
         let context = Arc::new(LiveContext {
@@ -93,7 +93,7 @@ impl RunningService for Live {
         Box::pin(async move {
             let index = shard.index();
             let part = self.parts[index].lock().expect("nothing panics with it").take();
-            let ShardPart { inlet, firehose } = part.expect("a shard starts once");
+            let LiveShardPart { inlet, firehose } = part.expect("a shard starts once");
             let counts = self.counts.shard(index);
             let live = LiveShard::new(index, Arc::clone(&self.context), counts, firehose);
             let live = Rc::new(live);

@@ -3,7 +3,13 @@
 use std::ops::Range;
 
 use super::position::{FeedPosition, LANES};
-use super::ring::ViewId;
+
+/// Names a view of one shard; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ViewId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
 
 /// Messages for one shard, and how far they bring it.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-use super::batch::{BatchEntry, FeedBatch, OpenedView};
+use super::batch::{BatchEntry, FeedBatch, OpenedView, ViewId};
 use super::cursor::{CursorState, FeedCursor};
 use super::position::{FeedLane, FeedPosition, LANES};
 
@@ -15,13 +15,6 @@ pub struct RingLimits {
     pub bytes_max: usize,
     /// Longest time that a message is kept.
     pub age_max: Duration,
-}
-
-/// Names a view of one shard; never used again for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ViewId {
-    slot: u32,
-    generation: u32,
 }
 
 /// Messages that came at the same time.

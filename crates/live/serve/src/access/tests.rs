@@ -4,15 +4,14 @@ use hyper::Request;
 use runtime::config::Secret;
 
 use super::*;
-use crate::config::TokenKey;
-use crate::tokens::sign_token;
+use crate::config::SigningKey;
 use live_core::rights::LiveClaims;
 use std::time::Duration;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 fn rules(trust_loopback: bool) -> AccessRules {
-    let keys = [TokenKey { id: "key-1".to_owned(), secret: Secret::new(SECRET) }];
+    let keys = [SigningKey { id: "key-1".to_owned(), secret: Secret::new(SECRET) }];
     let origins = vec!["https://floor.example".to_owned()];
     AccessRules { tokens: TokenVerifier::new(&keys), trust_loopback, origins }
 }
@@ -37,7 +36,7 @@ fn outcome(rules: &AccessRules, peer: &str, headers: &[(&str, &str)]) -> String 
 #[test]
 fn requests_are_trusted_by_token_or_by_being_local() {
     let claims = LiveClaims { sub: "acme".to_owned(), ..LiveClaims::default() };
-    let key = TokenKey { id: "key-1".to_owned(), secret: Secret::new(SECRET) };
+    let key = SigningKey { id: "key-1".to_owned(), secret: Secret::new(SECRET) };
     let token = sign_token(&key, claims, Duration::from_secs(60)).unwrap();
     let (bearer, basic) = (format!("Bearer {token}"), format!("Basic {token}"));
     let lower = format!("bearer {token}");

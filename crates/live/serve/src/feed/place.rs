@@ -65,7 +65,7 @@ impl MessagePlace<'_> {
         let GenerationRecord { number, since_unix_ms, dsps, campaigns, .. } = generation;
         let dsps = dsps.iter().map(|dsp| &*dsp.id).collect();
         let (number, since_ms, campaigns) = (*number, *since_unix_ms, *campaigns);
-        self.write(&ConfigurationInForce { number, since_ms, dsps, campaigns }, out);
+        self.write(&GenerationSummary { number, since_ms, dsps, campaigns }, out);
     }
 
     /// Appends the frame of a gap: records that are not in the log, and so in no message.
@@ -102,7 +102,7 @@ struct PublishedBody<'p> {
 }
 
 #[derive(Serialize)]
-struct ConfigurationInForce<'g> {
+struct GenerationSummary<'g> {
     number: u64,
     since_ms: u64,
     dsps: Vec<&'g str>,

@@ -119,7 +119,7 @@ impl PublisherThread {
         let (outlets, inlets): (Vec<_>, Vec<_>) = (0..shards).map(|_| ShardOutlet::new()).unzip();
         let (record, shared) = (record.clone(), Arc::clone(&progress));
         let join = std::thread::Builder::new().name("live".to_owned()).spawn(move || {
-            let publisher = Publisher { record, flush, asked, progress: shared };
+            let publisher = FeedPublisher { record, flush, asked, progress: shared };
             publisher.run(outlets);
         })?;
         let thread = join.thread().clone();
@@ -140,14 +140,14 @@ impl Drop for PublisherThread {
     }
 }
 
-struct Publisher {
+struct FeedPublisher {
     record: Record,
     flush: Duration,
     asked: mpsc::Receiver<ViewRequest>,
     progress: Arc<PublisherProgress>,
 }
 
-impl Publisher {
+impl FeedPublisher {
     fn run(self, outlets: Vec<ShardOutlet>) {
         let directory = match RecordDirectory::open(&self.record.directory) {
             Ok(directory) => directory,

@@ -4,8 +4,8 @@ use runtime::config::Secret;
 
 use super::*;
 
-fn key(id: &str, secret: &str) -> TokenKey {
-    TokenKey { id: id.to_owned(), secret: Secret::new(secret) }
+fn key(id: &str, secret: &str) -> SigningKey {
+    SigningKey { id: id.to_owned(), secret: Secret::new(secret) }
 }
 
 fn claims() -> LiveClaims {

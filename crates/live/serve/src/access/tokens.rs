@@ -9,7 +9,7 @@ use live_core::protocol::{LiveError, LiveErrorCode};
 use live_core::rights::{LiveClaims, LiveRights};
 use runtime::process::unix_ms;
 
-use crate::config::TokenKey;
+use crate::config::SigningKey;
 
 /// Longest token, in bytes.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
@@ -21,8 +21,8 @@ pub(crate) struct TokenVerifier {
 }
 
 impl TokenVerifier {
-    pub fn new(keys: &[TokenKey]) -> Self {
-        let decoding = |key: &TokenKey| {
+    pub fn new(keys: &[SigningKey]) -> Self {
+        let decoding = |key: &SigningKey| {
             (key.id.clone(), DecodingKey::from_secret(key.secret.expose().as_bytes()))
         };
         let mut validation = Validation::new(Algorithm::HS256);
@@ -71,7 +71,7 @@ impl TokenVerifier {
 /// # Errors
 /// The claims cannot be encoded.
 pub fn sign_token(
-    key: &TokenKey,
+    key: &SigningKey,
     claims: LiveClaims,
     lifetime: Duration,
 ) -> Result<String, jsonwebtoken::errors::Error> {
