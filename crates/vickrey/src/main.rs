@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod exit;
 mod explain;
+mod live;
 mod log;
 mod manual;
 mod output_file;
@@ -61,6 +62,11 @@ enum CliCommand {
     Account(campaign::AccountCommand),
     /// List changes to the accounts and campaigns of a running exchange
     Audit(campaign::AuditArgs),
+    /// Follow the live feed: auctions as they clear
+    Watch(live::WatchArgs),
+    /// Prepare access to the live floor
+    #[command(subcommand)]
+    Live(live::LiveCommand),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),
     /// Print completions for a shell
@@ -79,7 +85,8 @@ Examples:
 /// Commands without a result of their own: they run a service, or write a document in a format that
 /// has a name.
 #[cfg(test)]
-const WITHOUT_JSON: [&str; 8] = [
+const WITHOUT_JSON: [&str; 9] = [
+    "vickrey live token",
     "vickrey serve",
     "vickrey config default",
     "vickrey config schema",
@@ -111,6 +118,8 @@ fn main() -> std::process::ExitCode {
         CliCommand::Campaign(command) => campaign::run(&command),
         CliCommand::Account(command) => campaign::run_account(&command),
         CliCommand::Audit(args) => campaign::run_audit(None, &args),
+        CliCommand::Watch(args) => live::run_watch(&args),
+        CliCommand::Live(command) => live::run(&command),
         CliCommand::Demo(args) => demo::run(&args),
         CliCommand::Completions(args) => manual::completions(&args, Cli::command()),
         CliCommand::Man(args) => manual::man(&args, Cli::command()),

@@ -224,6 +224,12 @@ impl ClientFeed {
         NextDelivery::Wait
     }
 
+    /// Why the connection ends although its client takes nothing: a strict subscription of it fell
+    /// behind.
+    pub fn fell_behind(&self, ring: &FeedRing) -> Option<SubscriptionEnd> {
+        self.subscriptions.iter().find_map(|subscription| subscription.fell_behind(ring))
+    }
+
     /// Appends a heartbeat of each subscription that has read everything.
     pub fn beat(&mut self, ring: &FeedRing, out: &mut Vec<u8>) {
         self.subscriptions.iter_mut().for_each(|subscription| subscription.beat(ring, out));

@@ -25,4 +25,5 @@ mod subscription;
 pub use access::sign_token;
 pub use config::{ClientLimits, LiveConfig, SigningKey};
 pub use http::{EVENTS_PATH, FEED_PATH, PUBLISH_PATH};
+pub use live_core::rights::LiveClaims;
 pub use service::Live;

@@ -310,8 +310,7 @@ impl LiveShard {
             is_restart |= batch.is_restart;
             self.ring.borrow_mut().push(batch, self.origin.elapsed());
         }
-        let bytes = self.ring.borrow().bytes();
-        self.counts.ring_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.count_ring_bytes();
         let readers: Vec<_> = if is_restart {
             self.all_readers()
         } else {
@@ -324,8 +323,14 @@ impl LiveShard {
         in_turns(readers, |reader| reader.deliver()).await;
     }
 
+    fn count_ring_bytes(&self) {
+        let bytes = self.ring.borrow().bytes();
+        self.counts.ring_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
     fn check(&self) {
         self.ring.borrow_mut().expire(self.origin.elapsed());
+        self.count_ring_bytes();
         self.close_unused_views();
         let now = Instant::now();
         self.all_readers().iter().for_each(|reader| reader.check(now));

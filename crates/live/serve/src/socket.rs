@@ -361,7 +361,13 @@ impl FeedReader for Socket {
     }
 
     fn check(&self, now: Instant) {
-        let state = self.state.borrow();
+        let mut state = self.state.borrow_mut();
+        // While the client takes nothing, nothing else looks at the ring for it.
+        if state.closing.is_none()
+            && let Some(end) = state.client.fell_behind(&self.shard.ring.borrow())
+        {
+            state.end(&self.shard, &end);
+        }
         let (closing, is_expired) = (state.closing, state.client.is_expired());
         let is_idle = !state.client.has_rights() && now - state.opened > PATIENCE;
         drop(state);

@@ -220,6 +220,14 @@ impl Subscription {
         NextMessages::Appended
     }
 
+    /// Why it ends, if it is strict and the ring no longer has what comes next.
+    pub fn fell_behind(&self, ring: &FeedRing) -> Option<SubscriptionEnd> {
+        let SubscriptionStage::Following(cursor) = &self.stage else { return None };
+        let is_lost = self.policy == SlowPolicy::Strict
+            && matches!(ring.state(self.view.id, cursor), CursorState::FellBehind { .. });
+        is_lost.then(|| SubscriptionEnd::FellBehind { after: cursor.after() })
+    }
+
     /// Appends how far it is complete, if it has read all there is.
     pub fn beat(&mut self, ring: &FeedRing, out: &mut Vec<u8>) {
         let id = self.view.id;

@@ -9,6 +9,7 @@ mod cli;
 mod definitions;
 mod docs;
 mod explain;
+mod live;
 mod log;
 mod operations;
 mod pacer;

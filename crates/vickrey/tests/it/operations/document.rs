@@ -40,6 +40,24 @@ fn is_of_pacer(path: &str) -> bool {
     path.starts_with("/v1/pacer")
 }
 
+/// Whether a path is of the live floor.
+fn is_of_live(path: &str) -> bool {
+    path.starts_with("/v1/live")
+}
+
+/// Asks for what the live floor shows, with or without one.
+pub fn check_live(server: &Server, status: u16) {
+    let document = server.get("/v1/openapi.json");
+    let of_live = operations(&document).into_iter().filter(|((_, path), _)| is_of_live(path));
+    let mut asked = 0;
+    for ((method, path), operation) in of_live {
+        let answer = server.ask(&method, &path, "");
+        assert_eq!((answer.status, fault(&document, operation, &answer)), (status, None));
+        asked += 1;
+    }
+    assert_eq!(asked, 1);
+}
+
 /// Asks for what a pacer shows, of a client with this id and of another one, with or without a pacer.
 pub fn check_pacer(server: &Server, id: &str, status: u16) {
     let document = server.get("/v1/openapi.json");
@@ -95,8 +113,10 @@ fn every_operation_is_answered_as_documented() {
     let broken = "[[dsp]]\nid = \"\"\nurl = 1\n";
     let mut problems = Vec::new();
     check_pacer(&server, "a", 404);
-    let of_all =
-        |((_, path), _): &((String, String), &Value)| !is_of_budgets(path) && !is_of_pacer(path);
+    check_live(&server, 404);
+    let of_all = |((_, path), _): &((String, String), &Value)| {
+        !is_of_budgets(path) && !is_of_pacer(path) && !is_of_live(path)
+    };
     for ((method, path), operation) in operations(&document).into_iter().filter(of_all) {
         let known = path.replace("{id}", ID_IN_PATH);
         let unknown = path.replace("{id}", "nobody");
