@@ -6,3 +6,4 @@ mod feed;
 mod fixtures;
 mod resume;
 mod slow;
+mod transcript;

@@ -50,6 +50,11 @@ impl Floor {
         Client::connect(&self.address(), "")
     }
 
+    /// A client that has not taken its welcome.
+    pub fn client_before_welcome(&self) -> Client {
+        Client::open(&self.address(), "")
+    }
+
     /// The same, whose kernel takes little that it does not read.
     pub fn client_with_little_room(&self) -> Client {
         let stream = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
