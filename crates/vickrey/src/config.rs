@@ -1,5 +1,7 @@
 //! The configuration file as a whole, and the `vickrey config` commands.
 
+pub(crate) mod budgets;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,9 +23,9 @@ use runtime::service::{Services, ShellConfig};
 use serde_json::json;
 use units::Currency;
 
-use crate::budgets::{self, CampaignBudgets, DirectCampaignRules, Pacer};
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::long_run::millis;
+use budgets::{CampaignBudgets, DirectCampaignRules, Pacer};
 
 pub(crate) fn services() -> Services {
     Services::default()

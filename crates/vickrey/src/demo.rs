@@ -33,7 +33,7 @@ use testbed::pacer::PacerLoadReport;
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
-use crate::budgets::CampaignBudgets;
+use crate::config::budgets::CampaignBudgets;
 use crate::config::{read_config, services};
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::long_run::stop_on_signal;

@@ -2,7 +2,6 @@
 //!
 //! `exit.rs` has the exit codes; docs/operating.md lists them.
 
-mod budgets;
 mod campaign;
 mod config;
 mod demo;

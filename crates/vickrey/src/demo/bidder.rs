@@ -10,7 +10,7 @@ use units::{Nanos, Ppm};
 
 use super::args::DemoArgs;
 use super::format::{decimal, utc};
-use crate::budgets::{CampaignBudgets, standing};
+use crate::config::budgets::{CampaignBudgets, standing};
 use crate::exit::{CommandFailure, Exit};
 
 /// Its id and its secret at the pacer.

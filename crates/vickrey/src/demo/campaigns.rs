@@ -11,7 +11,7 @@ use units::Nanos;
 use super::args::DemoArgs;
 use super::bidder;
 use super::format::{decimal, utc};
-use crate::budgets::{CampaignBudgets, standing};
+use crate::config::budgets::{CampaignBudgets, standing};
 
 /// Widest bar, in characters.
 const BAR: u64 = 24;

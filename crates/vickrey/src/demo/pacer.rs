@@ -22,7 +22,7 @@ use super::args::PacerDemoArgs;
 use super::bidder::{self, CLIENT};
 use super::format::{decimal, utc};
 use super::screen::{Screen, output};
-use crate::budgets::{CampaignBudgets, standing};
+use crate::config::budgets::{CampaignBudgets, standing};
 use crate::config::{read_config, services};
 use crate::exit::{CommandFailure, Exit};
 use crate::peers::long_run::stop_on_signal;

@@ -15,7 +15,7 @@ use super::args::DemoArgs;
 use super::screen::{Screen, ScreenSize};
 use super::summary::{CallerLatency, DemoSummary, Totals};
 use super::{bidder, campaigns};
-use crate::budgets::CampaignBudgets;
+use crate::config::budgets::CampaignBudgets;
 
 /// Interval between pages on a terminal, and between lines otherwise.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
