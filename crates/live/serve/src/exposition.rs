@@ -89,9 +89,8 @@ pub(crate) fn expose(
         .value(&[], read(&progress.messages))?;
     let help = "Batches that a shard was too busy to take; its subscribers read the log instead.";
     page.counters("live_batches_missed", help)?.value(&[], read(&progress.missed))?;
-    let lag_ms = i64::try_from(progress.lag().as_millis()).unwrap_or(i64::MAX);
-    page.gauges("live_lag_ms", "How far broadcasting is behind the log, in milliseconds.")?
-        .value(&[], lag_ms)
+    page.gauges("live_lag_seconds", "How far broadcasting is behind the log.")?
+        .seconds(&[], progress.lag())
 }
 
 /// What the API shows.

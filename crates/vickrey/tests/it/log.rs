@@ -131,7 +131,7 @@ fn a_wrong_filter_is_shown_with_its_place() {
 error: the filter is wrong: there is no field `sate`
   publisher=news sate=a1
                  ^^^^
-did you mean `seat`? fields are time, publisher, seat, dsp, deal, campaign, format, outcome and id
+did you mean `seat`? fields are time, publisher, seat, dsp, deal, campaign, format, outcome, sample and id
 ";
     assert_eq!(err, want);
     for command in [&["tail"][..], &["replay"], &["report", "--by", "hour"]] {

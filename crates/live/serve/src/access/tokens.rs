@@ -14,6 +14,9 @@ use crate::config::SigningKey;
 /// Longest token, in bytes.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 
+/// What is said of a text that is no token.
+const NO_TOKEN: &str = "this is no JSON Web Token: make one with `vickrey live token`";
+
 /// Verifies tokens.
 pub(crate) struct TokenVerifier {
     keys: Vec<(String, DecodingKey)>,
@@ -41,9 +44,7 @@ impl TokenVerifier {
         if token.len() > TOKEN_BYTES_MAX {
             return refused("the token is longer than 8 KiB");
         }
-        let Ok(header) = jsonwebtoken::decode_header(token) else {
-            return refused("this is no JSON Web Token: make one with `vickrey live token`");
-        };
+        let Ok(header) = jsonwebtoken::decode_header(token) else { return refused(NO_TOKEN) };
         let is_named = |id: &str| header.kid.as_deref().is_none_or(|kid| kid == id);
         let mut why = ErrorKind::InvalidSignature;
         for (_, key) in self.keys.iter().filter(|(id, _)| is_named(id)) {
@@ -56,6 +57,9 @@ impl TokenVerifier {
         match why {
             ErrorKind::ExpiredSignature => refused("the token has expired: get a new one"),
             ErrorKind::InvalidSignature => refused("no key of this server signed the token"),
+            ErrorKind::InvalidToken | ErrorKind::Base64(_) | ErrorKind::Utf8(_) => {
+                refused(NO_TOKEN)
+            }
             ErrorKind::InvalidAlgorithm => refused("the token is not signed with HS256"),
             ErrorKind::Json(error) => {
                 let words: String = error.to_string().chars().take(200).collect();

@@ -46,8 +46,6 @@ fn what_one_client_publishes_all_subscribers_get() {
     readers[0].next_of("unsubscribed");
     floor.publish("news", &json!(3));
     assert_eq!(readers[1].next_of("message")["data"]["body"], 3);
-    let confirmed = readers[0].subscribe("news", &json!({}));
-    assert_eq!(confirmed["after"]["sequence"], 3, "it begins behind what was published meanwhile");
     // The log has it all.
     let folder = floor.server.config_file();
     let directory = folder.parent().unwrap().join("record");

@@ -50,7 +50,11 @@ fn other_tokens_are_refused() {
     check(&verifier, "", "no JSON Web Token");
     check(&verifier, "a.b.c", "no JSON Web Token");
     check(&verifier, &"a".repeat(TOKEN_BYTES_MAX + 1), "longer than 8 KiB");
-    check(&verifier, &good[..good.len() - 2], "no key of this server");
+    check(&verifier, &good[..good.len() - 2], "no JSON Web Token");
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let first = if signature.starts_with('a') { 'b' } else { 'a' };
+    let altered = format!("{signed}.{first}{}", &signature[1..]);
+    check(&verifier, &altered, "no key of this server");
     let foreign = key("key-1", &"f".repeat(32));
     check(&verifier, &sign_token(&foreign, claims(), HOUR).unwrap(), "no key of this server");
     let renamed = key("key-2", &"s".repeat(32));
