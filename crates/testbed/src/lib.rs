@@ -6,6 +6,7 @@
 pub mod draws;
 pub mod dsp;
 pub mod exchange;
+pub mod live;
 pub mod load;
 pub mod pacer;
 mod scan;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::options::LoadMode;
@@ -87,6 +88,19 @@ pub struct Quantiles {
     pub p999: u64,
     /// Largest.
     pub max: u64,
+}
+
+impl Quantiles {
+    /// Those of a histogram; all 0 if it is empty.
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            p50: histogram.value_at_quantile(0.5),
+            p90: histogram.value_at_quantile(0.9),
+            p99: histogram.value_at_quantile(0.99),
+            p999: histogram.value_at_quantile(0.999),
+            max: histogram.max(),
+        }
+    }
 }
 
 /// The answers with one status. Quantiles are within 1 % of the true value.

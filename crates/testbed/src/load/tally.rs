@@ -166,13 +166,7 @@ impl CallTally {
 
 /// The quantiles of `histogram`. None if it is empty.
 pub(super) fn quantiles(histogram: &Histogram<u64>) -> Option<Quantiles> {
-    (!histogram.is_empty()).then(|| Quantiles {
-        p50: histogram.value_at_quantile(0.5),
-        p90: histogram.value_at_quantile(0.9),
-        p99: histogram.value_at_quantile(0.99),
-        p999: histogram.value_at_quantile(0.999),
-        max: histogram.max(),
-    })
+    (!histogram.is_empty()).then(|| Quantiles::of(histogram))
 }
 
 /// With this many significant digits.

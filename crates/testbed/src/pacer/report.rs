@@ -109,8 +109,8 @@ impl PacerLoadReport {
             decisions: named(decisions, &counts.decisions),
             settlements: named(settlements, &counts.settlements),
             billed_nanos: counts.billed_nanos,
-            latency_us: quantiles(&counts.latency_us),
-            settle_us: quantiles(&counts.settle_us),
+            latency_us: Quantiles::of(&counts.latency_us),
+            settle_us: Quantiles::of(&counts.settle_us),
             generator_busy_ppm: share(times.busy.as_micros() * 1_000_000),
         }
     }
@@ -122,16 +122,6 @@ pub(super) struct RunTimes {
     pub measured: Duration,
     /// Time in which the generating thread had something to do.
     pub busy: Duration,
-}
-
-pub(super) fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
-    Quantiles {
-        p50: histogram.value_at_quantile(0.5),
-        p90: histogram.value_at_quantile(0.9),
-        p99: histogram.value_at_quantile(0.99),
-        p999: histogram.value_at_quantile(0.999),
-        max: histogram.max(),
-    }
 }
 
 impl fmt::Display for PacerLoadReport {

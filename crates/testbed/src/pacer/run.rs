@@ -10,7 +10,7 @@ use runtime::process::pin_to_core;
 
 use super::client::{LoadClient, LoadMoment};
 use super::options::{PacerLoadError, PacerLoadOptions};
-use super::report::{PacerLoadCounts, PacerLoadReport, RunTimes, quantiles};
+use super::report::{PacerLoadCounts, PacerLoadReport, RunTimes};
 use super::requests::RequestSource;
 use crate::load::Quantiles;
 
@@ -98,7 +98,7 @@ fn progress(counts: &PacerLoadCounts, elapsed: Duration) -> PacerLoadProgress {
         elapsed,
         requests: counts.requests(),
         authorised: counts.decisions[DecisionCode::Authorised as usize],
-        latency_us: quantiles(&counts.latency_us),
+        latency_us: Quantiles::of(&counts.latency_us),
         billed_nanos: counts.billed_nanos,
     }
 }

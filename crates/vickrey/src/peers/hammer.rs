@@ -1,5 +1,6 @@
 //! `vickrey hammer`: puts load on a service and measures it.
 
+mod live;
 mod pacer;
 
 use std::io::Write as _;
@@ -33,6 +34,10 @@ pub(crate) enum HammerCommand {
     /// their latency
     #[command(after_help = pacer::EXAMPLES)]
     Pacer(pacer::PacerArgs),
+    /// Subscribe to a live floor in many ways and publish to it, and report what arrived, how late,
+    /// and what it cost the server
+    #[command(after_help = live::EXAMPLES)]
+    Live(live::LiveArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -163,6 +168,7 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
     match command {
         HammerCommand::Exchange(args) => run_exchange(args),
         HammerCommand::Pacer(args) => pacer::run(args),
+        HammerCommand::Live(args) => live::run(args),
     }
 }
 

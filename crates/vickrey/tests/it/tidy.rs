@@ -77,6 +77,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("bench-floor", &[]),
     ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
+    ("bench-live", &[]),
     ("bench-log", &["eventlog"]),
     ("bench-pacer", &["pacer-core", "units"]),
 ];

@@ -49,7 +49,13 @@ impl TokenVerifier {
         let mut why = ErrorKind::InvalidSignature;
         for (_, key) in self.keys.iter().filter(|(id, _)| is_named(id)) {
             match jsonwebtoken::decode::<LiveClaims>(token, key, &self.validation) {
-                Ok(decoded) => return Ok(LiveRights::of(decoded.claims)),
+                Ok(decoded) => {
+                    let rights = LiveRights::of(decoded.claims);
+                    if !rights.is_expired(unix_ms() / 1000) {
+                        return Ok(rights);
+                    }
+                    why = ErrorKind::ExpiredSignature;
+                }
                 Err(error) if *error.kind() == ErrorKind::InvalidSignature => (),
                 Err(error) => why = error.into_kind(),
             }

@@ -161,6 +161,19 @@ fn a_subscriber_survives_kill_9_of_the_server() {
     check(vickrey(&["log", "verify", "--dir"]).arg(&directory), 0, &[], &[]);
 }
 
+/// The load generator has its own frames and its own way to check what it gets.
+#[test]
+fn a_load_of_all_kinds_of_subscribers_misses_and_repeats_nothing() {
+    let floor = Floor::start();
+    let mut hammer = vickrey(&["hammer", "live", "--address", &floor.address()]);
+    hammer.args(["--subscribers", "6", "--reconnecting", "4", "--slow", "1", "--stalled", "1"]);
+    hammer.args(["--publishers", "3", "--rate", "900", "--duration", "2500ms"]);
+    hammer.args(["--server", &floor.server.id().to_string()]);
+    let (report, _) = check(&mut hammer, 0, &["0 gaps, 0 duplicates", " 0 refused"], &[]);
+    assert!(!report.contains(" 0 opened again"), "some reconnect: {report}");
+    assert!(report.contains("ms of processor time"), "{report}");
+}
+
 #[test]
 fn who_claims_to_be_ahead_of_the_log_is_refused() {
     let floor = Floor::start();
