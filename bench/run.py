@@ -22,6 +22,7 @@ from driver import (
     campaigns,
     cold,
     hostile,
+    live,
     log,
     machine,
     overload,
@@ -40,7 +41,7 @@ from driver.throughput import Rounds, Scenario
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 PEERS = ("go", "go-marshal-once")
-PROGRAMS = ("vickrey", "bench-floor", "bench-log", "bench-ledger", "bench-pacer")
+PROGRAMS = ("vickrey", "bench-floor", "bench-log", "bench-ledger", "bench-live", "bench-pacer")
 # Further programs of these packages.
 TOOLS = ("pacer-echo",)
 
@@ -75,6 +76,7 @@ SCENARIOS = (
     "budget-campaigns",
     "pacer-wire",
     "pacer-shards",
+    "live",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -111,6 +113,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   budgets    the last four
   pacer-wire bid requests per CPU-second of the pacer, and latency of batches; an echo and a Go peer
   pacer-shards  the pacer with one and two shards, and its memory
+  live       deliveries of the feed per CPU-second beside a raw loop; latency, stalled and idle clients
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -323,6 +326,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),
         "pacer-wire": lambda: pacer_wire.wire(bench, rounds, has_go_pacer(bench, args), say),
         "pacer-shards": lambda: pacer_wire.shards(bench, rounds, say),
+        "live": lambda: live.feed(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:
