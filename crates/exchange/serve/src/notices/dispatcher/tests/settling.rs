@@ -448,7 +448,8 @@ fn a_log_whose_end_is_lost_is_not_another_log() {
         books.begin(applied_seq);
         let log = OpenLog::open(directory.path());
         let end = log.record.durable.sequence();
-        assert!(end > found + 1);
+        // The lost segment may have had one record.
+        assert!(end > found);
         replay(&log.record, DeliveryPolicy::default(), &mut books.clone())
             .expect("the record is this one");
         assert_eq!(books.shelf().passed, end);
