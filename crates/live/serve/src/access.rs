@@ -2,7 +2,7 @@
 //!
 //! A browser sends the cookies and the network position of its user with requests of any page, so
 //! pages of other origins are refused, token or not. Without a token only a client on this machine
-//! is trusted, if the configuration says so; a request that a proxy forwarded is none.
+//! is trusted, if the configuration says so; a request that a proxy forwarded needs a token.
 
 mod tokens;
 

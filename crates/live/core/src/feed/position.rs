@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Number of lanes.
 pub const LANES: usize = 2;
 
-/// The part of a position that stands behind every message of its record.
+/// The part of a position that follows every message of its record.
 pub const PART_LAST: u16 = u16::MAX;
 
 /// The lane of the log that has the records of a topic.

@@ -9,7 +9,7 @@ use crate::program::root;
 /// Fields whose values differ between servers.
 const OWN: [&str; 4] = ["epoch", "sequence", "time_ms", "next"];
 
-/// The difference between an answer and the documented one. None if there is none.
+/// The difference between an answer and the documented one. None if they agree.
 fn difference(documented: &Value, answer: &Value) -> Option<String> {
     let (Value::Object(wanted), Value::Object(found)) = (documented, answer) else {
         return (documented != answer).then(|| format!("{answer} instead of {documented}"));

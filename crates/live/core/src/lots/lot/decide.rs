@@ -1,4 +1,4 @@
-//! Decides commands: the event to log, or why there is none.
+//! Decides commands: returns the event to log, or the refusal.
 
 use super::Lot;
 use crate::lots::event::{LotBid, LotCommand, LotDecision, LotEvent, LotEventKind};

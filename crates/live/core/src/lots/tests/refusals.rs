@@ -3,7 +3,7 @@
 use super::*;
 use LotRefusal::*;
 
-/// Checks the decision about a bid: the number of the accepted bid, or why there is none.
+/// Checks the decision about a bid: the number of the accepted bid, or the refusal.
 #[track_caller]
 fn check(lot: &Lot, now_ms: u64, bid: LotBid, want: Result<u32, LotRefusal>) {
     let said = format!("{bid:?} at {now_ms}");
