@@ -5,6 +5,7 @@
 
 pub mod feed;
 pub mod lots;
+pub mod ports;
 pub mod protocol;
 pub mod rights;
 pub mod topic;
