@@ -28,7 +28,7 @@ pub use terms::{
     EnglishTerms, LOT_BIDS_MAX, LOT_ID_BYTES_MAX, LOT_INVITED_MAX, LOT_TITLE_BYTES_MAX, LotDeal,
     LotId, LotPayment, LotProblem, LotRules, LotTerms, SoftClose,
 };
-pub use view::{LotBidderView, LotHistoryEntry, LotResultView, LotView, PriceText};
+pub use view::{LotBidderView, LotHistoryEntry, LotResultView, LotState, LotView, PriceText};
 
 #[cfg(test)]
 mod tests;

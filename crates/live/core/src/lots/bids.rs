@@ -27,6 +27,8 @@ pub(super) struct PricedBid {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LotBidder {
     name: String,
+    /// The account of its last bid.
+    account: String,
     /// Number of its last bid.
     last: u32,
     /// Numbers of its bids by idempotency key.
@@ -69,6 +71,11 @@ impl LotBids {
         &self.bidders[position(alias.0)].name
     }
 
+    /// The account of the bidder's last bid.
+    pub(super) fn account(&self, alias: LotAlias) -> &str {
+        &self.bidders[position(alias.0)].account
+    }
+
     /// The bidder's last bid, which is its highest.
     pub(super) fn last_of(&self, alias: LotAlias) -> NumberedBid {
         self.bids[position(self.bidders[position(alias.0)].last)].bid
@@ -82,16 +89,17 @@ impl LotBids {
 
     /// Adds a bid, and its bidder if it is new.
     pub(super) fn push(&mut self, bid: LotBid, received_ms: u64) -> NumberedBid {
-        let LotBid { bidder: name, maximum, key, .. } = bid;
+        let LotBid { bidder: name, account, maximum, key, .. } = bid;
         let number = self.next_number();
         let alias = self.alias(&name).unwrap_or_else(|| {
             let alias = LotAlias(self.bidders() + 1);
             self.aliases.insert(name.clone(), alias);
-            self.bidders.push(LotBidder { name, last: number, keys: BTreeMap::new() });
+            let keys = BTreeMap::new();
+            self.bidders.push(LotBidder { name, account: String::new(), last: number, keys });
             alias
         });
         let bidder = &mut self.bidders[position(alias.0)];
-        bidder.last = number;
+        (bidder.last, bidder.account) = (number, account);
         let before = bidder.keys.insert(key, number);
         assert_eq!(before, None, "a bidder uses a key for one bid");
         let bid = NumberedBid { number, bidder: alias, maximum, received_ms };

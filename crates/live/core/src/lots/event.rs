@@ -31,6 +31,8 @@ pub enum LotCommand {
 pub struct LotBid {
     /// The bidder's name.
     pub bidder: String,
+    /// The account that pays, and on which the maximum is held.
+    pub account: String,
     /// The most that it pays for 1000 impressions. Secret.
     pub maximum: Cpm,
     /// The currency of `maximum`.

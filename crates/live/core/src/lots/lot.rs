@@ -40,6 +40,8 @@ pub struct LotHold<'a> {
     pub number: u32,
     /// The bidder's name.
     pub bidder: &'a str,
+    /// The account that pays.
+    pub account: &'a str,
     /// The cost of all impressions at the bidder's maximum.
     pub amount: Nanos,
 }
@@ -106,6 +108,7 @@ impl Lot {
         standing.iter().map(|bid| LotHold {
             number: bid.number,
             bidder: self.bids.name(bid.bidder),
+            account: self.bids.account(bid.bidder),
             amount: self.cost(bid.maximum),
         })
     }

@@ -44,6 +44,8 @@ pub struct LotSale {
     pub number: u32,
     /// The winner's name.
     pub winner: String,
+    /// The winner's account.
+    pub account: String,
     /// What the winner pays for 1000 impressions: at most its maximum, at least the start price and
     /// the reserve.
     pub price: Cpm,

@@ -58,6 +58,7 @@ fn opened(terms: LotTerms) -> Lot {
 fn bid(bidder: &str, maximum: u64) -> LotBid {
     LotBid {
         bidder: bidder.to_owned(),
+        account: format!("account of {bidder}"),
         maximum: cpm(maximum),
         currency: Currency::USD,
         key: maximum.to_string(),

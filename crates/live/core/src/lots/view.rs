@@ -20,21 +20,31 @@ impl Serialize for PriceText {
 
 /// A lot as everyone may see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LotView<'a> {
+pub struct LotView {
     /// Its id.
-    pub id: &'a str,
+    pub id: String,
     /// For people.
-    pub title: &'a str,
+    pub title: String,
     /// The name of its rules.
     pub rules: &'static str,
     /// The currency of all prices.
-    pub currency: &'a str,
+    pub currency: String,
     /// Number of impressions.
     pub impressions: u64,
-    /// Where it is in its life.
-    pub status: LotStatus,
     /// The lowest price that is accepted.
     pub start_price: PriceText,
+    /// When it is scheduled to open, in Unix milliseconds.
+    pub opens_ms: u64,
+    /// What changes.
+    #[serde(flatten)]
+    pub state: LotState,
+}
+
+/// The state of a lot as everyone may see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LotState {
+    /// Where it is in its life.
+    pub status: LotStatus,
     /// The price. None before the first bid, or while it is secret.
     pub price: Option<PriceText>,
     /// Whether the highest bid meets the reserve. None if there is no reserve, or while that is
@@ -43,8 +53,6 @@ pub struct LotView<'a> {
     /// The lowest bid that is accepted from a bidder who does not lead and has no sealed bid. None
     /// once the lot is closed or cancelled.
     pub minimum_next: Option<PriceText>,
-    /// When it is scheduled to open, in Unix milliseconds.
-    pub opens_ms: u64,
     /// When it ends, in Unix milliseconds, unless it is closed before.
     pub ends_ms: u64,
     /// How much later that is than scheduled.
@@ -58,13 +66,13 @@ pub struct LotView<'a> {
     /// The leader. None before the first bid, or while it is secret.
     pub leader: Option<LotAlias>,
     /// How it ended. None until it is closed or cancelled.
-    pub result: Option<LotResultView<'a>>,
+    pub result: Option<LotResultView>,
 }
 
 /// How a lot ended, as everyone may see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum LotResultView<'a> {
+pub enum LotResultView {
     /// It is sold.
     Sold {
         /// Number of the bid that won.
@@ -82,7 +90,7 @@ pub enum LotResultView<'a> {
     /// The operator cancelled it.
     Cancelled {
         /// In the operator's words.
-        reason: &'a str,
+        reason: String,
     },
 }
 
@@ -114,23 +122,30 @@ pub struct LotBidderView {
 
 impl Lot {
     /// The lot as everyone may see it.
-    pub fn view(&self) -> LotView<'_> {
+    pub fn view(&self) -> LotView {
         let terms = self.terms();
-        let standing = self.auction().standing(self.is_closed());
         LotView {
-            id: terms.id.as_str(),
-            title: &terms.title,
+            id: terms.id.as_str().to_owned(),
+            title: terms.title.clone(),
             rules: terms.rules.name(),
-            currency: terms.currency.code(),
+            currency: terms.currency.code().to_owned(),
             impressions: terms.impressions,
-            status: self.status(),
             start_price: PriceText(terms.start_price),
+            opens_ms: terms.opens_ms,
+            state: self.state(),
+        }
+    }
+
+    /// What changes of it, as everyone may see it.
+    pub fn state(&self) -> LotState {
+        let standing = self.auction().standing(self.is_closed());
+        LotState {
+            status: self.status(),
             price: standing.price.map(PriceText),
             reserve_met: standing.reserve_met,
             minimum_next: (!self.is_over()).then(|| PriceText(self.auction().minimum_next())),
-            opens_ms: terms.opens_ms,
             ends_ms: self.ends_ms(),
-            extended_ms: self.ends_ms() - terms.closes_ms,
+            extended_ms: self.ends_ms() - self.terms().closes_ms,
             closed_ms: self.result().map(|_| self.last_ms()),
             bidders: self.bids().bidders(),
             bids: self.bids_public(),
@@ -139,7 +154,7 @@ impl Lot {
         }
     }
 
-    fn result_view<'a>(&self, result: &'a LotResult) -> LotResultView<'a> {
+    fn result_view(&self, result: &LotResult) -> LotResultView {
         match result {
             LotResult::Sold(sale) => LotResultView::Sold {
                 number: sale.number,
@@ -147,7 +162,7 @@ impl Lot {
                 price: PriceText(sale.price),
             },
             LotResult::Unsold(reason) => LotResultView::Unsold { reason: *reason },
-            LotResult::Cancelled { reason } => LotResultView::Cancelled { reason },
+            LotResult::Cancelled { reason } => LotResultView::Cancelled { reason: reason.clone() },
         }
     }
 

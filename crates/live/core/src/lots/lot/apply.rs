@@ -13,43 +13,57 @@ impl Lot {
     ///
     /// # Panics
     ///
-    /// If they would not return this event in this state: the log is not of this lot, or damaged.
+    /// If they would not return this event in this state: see [`Lot::contradiction`].
     pub fn apply(&mut self, event: LotEvent) -> LotChange {
+        assert_eq!(self.contradiction(&event), None, "the rules made this event");
         let LotEvent { at_ms, kind } = event;
-        assert!(self.last_ms <= at_ms, "the time of a lot never goes back");
-        assert!(!self.is_over(), "nothing happens to a lot that is over");
         let change = match kind {
             LotEventKind::Opened => {
-                assert_eq!(self.status_at(at_ms), LotStatus::Scheduled, "a lot opens once");
                 self.phase = LotPhase::Open;
                 LotChange { news: vec![LotNews::Status(LotStatus::Open)], ..LotChange::default() }
             }
-            LotEventKind::Bid { number, bid } => {
-                assert_eq!(number, self.bids.next_number(), "bids are numbered in order");
-                self.apply_bid(bid, at_ms)
-            }
+            LotEventKind::Bid { bid, .. } => self.apply_bid(bid, at_ms),
             LotEventKind::Extended { closes_ms } => {
-                assert!(at_ms < self.ends_ms(), "an end that has come is not postponed");
                 self.end.extend(closes_ms);
                 LotChange { news: vec![LotNews::Ends(closes_ms)], ..LotChange::default() }
             }
-            LotEventKind::Closed => {
-                let may_close = self.status_at(at_ms) != LotStatus::Scheduled;
-                assert!(may_close, "a lot opens before it is closed early");
-                self.close()
-            }
-            LotEventKind::Cancelled { reason } => {
-                assert!(at_ms < self.ends_ms(), "a lot that has ended is not cancelled");
-                self.finish(LotResult::Cancelled { reason })
-            }
+            LotEventKind::Closed => self.close(),
+            LotEventKind::Cancelled { reason } => self.finish(LotResult::Cancelled { reason }),
         };
         self.last_ms = at_ms;
         change
     }
 
+    /// Why an event of the log cannot be the next one of this lot: the log is not of this lot,
+    /// damaged, or written by other rules. None if it can be applied.
+    pub fn contradiction(&self, event: &LotEvent) -> Option<&'static str> {
+        let LotEvent { at_ms, kind } = event;
+        let status = self.status_at(*at_ms);
+        let (is_possible, rule) = match kind {
+            _ if *at_ms < self.last_ms => (false, "the time of a lot never goes back"),
+            _ if self.is_over() => (false, "nothing happens to a lot that is over"),
+            LotEventKind::Opened => (status == LotStatus::Scheduled, "a lot opens once"),
+            LotEventKind::Bid { number, .. } if *number != self.bids.next_number() => {
+                (false, "bids are numbered in order")
+            }
+            LotEventKind::Bid { bid, .. } => {
+                (self.judge(status, bid).is_ok(), "the rules accept a logged bid")
+            }
+            LotEventKind::Extended { closes_ms } => (
+                *at_ms < self.ends_ms() && self.ends_ms() < *closes_ms,
+                "an extension postpones an end that has not come",
+            ),
+            LotEventKind::Closed => {
+                (status != LotStatus::Scheduled, "a lot opens before it is closed early")
+            }
+            LotEventKind::Cancelled { .. } => {
+                (*at_ms < self.ends_ms(), "a lot that has ended is not cancelled")
+            }
+        };
+        (!is_possible).then_some(rule)
+    }
+
     fn apply_bid(&mut self, bid: LotBid, at_ms: u64) -> LotChange {
-        let judged = self.judge(self.status_at(at_ms), &bid);
-        assert_eq!(judged, Ok(()), "the rules accept a logged bid");
         let (before, bidders, ends_ms) =
             (self.auction.standing(false), self.bids.bidders(), self.ends_ms());
         let bid = self.bids.push(bid, at_ms);
@@ -79,8 +93,13 @@ impl Lot {
             Ok(WinningBid { bid, price }) => {
                 let lowest = self.terms.reserve.unwrap_or(self.terms.start_price);
                 assert!(lowest <= price && price <= bid.maximum, "the price is within its bounds");
-                let winner = self.bids.name(bid.bidder).to_owned();
-                LotResult::Sold(LotSale { number: bid.number, winner, price, maximum: bid.maximum })
+                LotResult::Sold(LotSale {
+                    number: bid.number,
+                    winner: self.bids.name(bid.bidder).to_owned(),
+                    account: self.bids.account(bid.bidder).to_owned(),
+                    price,
+                    maximum: bid.maximum,
+                })
             }
             Err(reason) => LotResult::Unsold(reason),
         };

@@ -9,14 +9,14 @@ fn check(terms: LotTerms, bids: &[(&str, u64, &str, u64)], met: Option<bool>) {
     let mut lot = opened(terms);
     for (bidder, maximum, leader, price) in bids {
         step(&mut lot, 1500, LotCommand::Bid(bid(bidder, *maximum)));
-        let view = lot.view();
+        let view = lot.state();
         let alias = lot.bidder_view(leader).expect("it has bid").alias;
         let got = (view.leader, view.price.map(|price| price.0));
         assert_eq!(got, (Some(alias), Some(cpm(*price))), "after {bidder} with {maximum}");
         let led: Vec<_> = holds(&lot).iter().map(|(_, bidder, _)| *bidder).collect();
         assert_eq!(led, [*leader]);
     }
-    assert_eq!(lot.view().reserve_met, met);
+    assert_eq!(lot.state().reserve_met, met);
 }
 
 fn reserve(reserve: u64) -> LotTerms {
@@ -90,7 +90,7 @@ fn the_band_of_the_second_maximum_sets_the_increment() {
     check(steps(), &[("a", 2000, "a", 100), ("b", 999, "a", 1049)], None);
     check(steps(), &[("a", 2000, "a", 100), ("b", 1000, "a", 1100)], None);
     let minimum = |bids: &[(&str, u64)]| {
-        with_bids(steps(), bids).view().minimum_next.expect("it is open").0.micros()
+        with_bids(steps(), bids).state().minimum_next.expect("it is open").0.micros()
     };
     assert_eq!(minimum(&[]), 100);
     assert_eq!(minimum(&[("a", 900)]), 101);

@@ -46,8 +46,9 @@ fn a_close_charges_the_price_and_releases_the_rest() {
         lot.result().cloned().expect("it is closed")
     };
     let sale = |price| {
-        let (winner, price) = ("a".to_owned(), cpm(price));
-        LotResult::Sold(LotSale { number: 2, winner, price, maximum: cpm(300) })
+        let (winner, account) = ("a".to_owned(), "account of a".to_owned());
+        let (price, maximum) = (cpm(price), cpm(300));
+        LotResult::Sold(LotSale { number: 2, winner, account, price, maximum })
     };
     let charged = |cost| HoldFate::Charged { cost: Nanos::new(cost) };
     assert_eq!(check(LotPayment::AtClose, None, charged(210_000)), sale(210));

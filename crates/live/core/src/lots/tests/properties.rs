@@ -64,6 +64,7 @@ fn some_command() -> impl Strategy<Value = LotCommand> {
     let bid = (prop::sample::select(&BIDDERS[..]), 0u64..90, currency, 0u32..99).prop_map(
         |(bidder, maximum, currency, key)| LotBid {
             bidder: bidder.to_owned(),
+            account: format!("account of {bidder}"),
             maximum: cpm(maximum),
             currency: Currency::parse(currency).expect("a code"),
             key: key.to_string(),
@@ -137,7 +138,7 @@ impl Run {
                 prop_assert_eq!(self.model.terms.payment, LotPayment::AtClose);
             }
         }
-        let (was, is) = (before.view(), self.lot.view());
+        let (was, is) = (before.state(), self.lot.state());
         prop_assert!(was.price.map(|it| it.0) <= is.price.map(|it| it.0), "the price falls");
         prop_assert_eq!(change.news.is_empty(), was == is, "{:?}", change);
         self.log.push((event, change));
@@ -146,7 +147,7 @@ impl Run {
 
     fn check_state(&self) -> Result<(), TestCaseError> {
         let Self { lot, model, .. } = self;
-        let view = lot.view();
+        let view = lot.state();
         let times = (lot.last_ms(), view.ends_ms);
         prop_assert_eq!((view.status, times), (model.status, (model.last_ms, model.ends_ms)));
         let total_max_ms = model.soft_close().map_or(0, |soft| soft.total_max_ms);

@@ -17,7 +17,7 @@ fn check(reserve: Option<u64>, bids: &[(&str, u64)], want: Option<(&str, u64)>) 
         (LotResult::Unsold(got), None) => assert_eq!(*got, reason),
         (got, _) => panic!("{got:?}"),
     }
-    assert_eq!(lot.view().reserve_met, reserve.map(|_| want.is_some()));
+    assert_eq!(lot.state().reserve_met, reserve.map(|_| want.is_some()));
 }
 
 #[test]

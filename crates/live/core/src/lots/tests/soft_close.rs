@@ -17,7 +17,7 @@ fn check(terms: LotTerms, bids: &[(u64, u64)]) {
         let bid = bid(bidder, 100 + 20 * u64::try_from(index).expect("few bids"));
         let change = step(&mut lot, *received_ms, LotCommand::Bid(bid));
         assert_eq!(lot.ends_ms(), *ends_ms, "after a bid at {received_ms}");
-        assert_eq!(lot.view().extended_ms, ends_ms - 2000);
+        assert_eq!(lot.state().extended_ms, ends_ms - 2000);
         let is_news = change.news.contains(&LotNews::Ends(*ends_ms));
         assert_eq!(is_news, before < *ends_ms, "{:?}", change.news);
     }
@@ -79,5 +79,5 @@ fn the_operator_moves_the_base_of_extensions() {
     step(&mut lot, 2099, LotCommand::Bid(bid("b", 120)));
     assert_eq!(lot.ends_ms(), 2199);
     step(&mut lot, 2198, LotCommand::Bid(bid("a", 140)));
-    assert_eq!((lot.ends_ms(), lot.view().extended_ms), (2250, 250));
+    assert_eq!((lot.ends_ms(), lot.state().extended_ms), (2250, 250));
 }
