@@ -4,6 +4,7 @@
 //! Must not know sockets, clocks or threads: bytes, times and seeds are arguments.
 
 pub mod feed;
+pub mod floor;
 pub mod lots;
 pub mod ports;
 pub mod protocol;

@@ -6,6 +6,7 @@
 
 use std::fmt::Debug;
 
+use strum::IntoStaticStr;
 use units::{Cpm, Currency, Nanos};
 
 use crate::lots::{HoldFate, LotDeal, LotId, LotPayment};
@@ -96,7 +97,8 @@ pub enum HoldReply {
 }
 
 /// Why money is not held.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum HoldRefusal {
     /// The ledger starts, ends, or cannot write.
     #[error("the ledger takes no bids now: {0}")]
@@ -124,6 +126,13 @@ pub enum HoldRefusal {
         /// What it leaves.
         headroom: Nanos,
     },
+}
+
+impl HoldRefusal {
+    /// Its name in metrics and APIs.
+    pub fn label(&self) -> &'static str {
+        self.into()
+    }
 }
 
 /// A ledger that holds money.

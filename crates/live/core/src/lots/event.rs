@@ -87,3 +87,16 @@ pub enum LotEventKind {
         reason: String,
     },
 }
+
+impl LotEventKind {
+    /// Its name in the API.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Bid { .. } => "bid",
+            Self::Extended { .. } => "extended",
+            Self::Closed => "closed",
+            Self::Cancelled { .. } => "cancelled",
+        }
+    }
+}

@@ -10,7 +10,7 @@ use units::{Cpm, Nanos};
 use super::auction::LotAuction;
 use super::bids::LotBids;
 use super::end::LotEnd;
-use super::event::{LotEvent, LotEventKind};
+use super::event::{LotBid, LotEvent, LotEventKind};
 use super::outcome::{LotResult, LotStatus};
 use super::terms::{LotRules, LotTerms};
 
@@ -111,6 +111,17 @@ impl Lot {
             account: self.bids.account(bid.bidder),
             amount: self.cost(bid.maximum),
         })
+    }
+
+    /// The money that a bid needs before it is logged, and the number of the bid whose hold it
+    /// replaces: that of the same bidder and account. None if it replaces none.
+    ///
+    /// # Panics
+    ///
+    /// If [`Lot::decide`] did not accept the bid.
+    pub fn needed_hold(&self, bid: &LotBid) -> (Nanos, Option<u32>) {
+        let is_own = |hold: &LotHold<'_>| hold.bidder == bid.bidder && hold.account == bid.account;
+        (self.cost(bid.maximum), self.holds().find(is_own).map(|hold| hold.number))
     }
 
     /// The event that the schedule demands by now. None if it demands none. A lot whose whole

@@ -4,6 +4,7 @@
 use serde::{Serialize, Serializer};
 use units::Cpm;
 
+use super::bids::PricedBid;
 use super::lot::Lot;
 use super::outcome::{LotResult, LotStatus, UnsoldReason};
 use super::standing::LotAlias;
@@ -107,6 +108,18 @@ pub struct LotHistoryEntry {
     pub received_ms: u64,
 }
 
+impl LotHistoryEntry {
+    fn of(priced: &PricedBid) -> Self {
+        let PricedBid { bid, price } = *priced;
+        Self {
+            number: bid.number,
+            bidder: bid.bidder,
+            price: price.map(PriceText),
+            received_ms: bid.received_ms,
+        }
+    }
+}
+
 /// A lot as only one of its bidders may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LotBidderView {
@@ -167,14 +180,14 @@ impl Lot {
     }
 
     /// Accepted bids in order. Empty while they are secret.
-    pub fn history(&self) -> impl Iterator<Item = LotHistoryEntry> {
+    pub fn history(&self) -> impl DoubleEndedIterator<Item = LotHistoryEntry> {
         let public = self.bids_public().map_or(&[][..], |_| self.bids().in_order());
-        public.iter().map(|priced| LotHistoryEntry {
-            number: priced.bid.number,
-            bidder: priced.bid.bidder,
-            price: priced.price.map(PriceText),
-            received_ms: priced.bid.received_ms,
-        })
+        public.iter().map(LotHistoryEntry::of)
+    }
+
+    /// The last accepted bid. None without any, or while it is secret.
+    pub fn last_bid(&self) -> Option<LotHistoryEntry> {
+        self.history().next_back()
     }
 
     /// The lot as only this bidder may see it. None before its first accepted bid.
