@@ -6,11 +6,12 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "vickrey/v1/auction.proto",
     "vickrey/v1/codes.proto",
     "vickrey/v1/gap.proto",
     "vickrey/v1/generation.proto",
+    "vickrey/v1/lot.proto",
     "vickrey/v1/publication.proto",
     "vickrey/v1/settlements.proto",
     "vickrey/v1/watermark.proto",

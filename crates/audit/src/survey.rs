@@ -173,6 +173,7 @@ fn decode(kind: RecordKind, payload: &[u8]) -> Result<(), String> {
             check(SettlementsReader::new(payload).and_then(|reader| reader.each(drop)))
         }
         RecordKind::Publication => check(events::Publication::decode(payload)),
+        RecordKind::Lot => check(events::v1::Lot::read_record(payload)),
     }
 }
 

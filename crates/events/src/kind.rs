@@ -19,11 +19,13 @@ pub enum RecordKind {
     Settlements = 6,
     /// [`v1::Publication`](crate::v1::Publication).
     Publication = 7,
+    /// [`v1::Lot`](crate::v1::Lot).
+    Lot = 8,
 }
 
 impl RecordKind {
     /// Every kind, by number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Notice,
         Self::Generation,
         Self::Auction,
@@ -31,6 +33,7 @@ impl RecordKind {
         Self::Watermark,
         Self::Settlements,
         Self::Publication,
+        Self::Lot,
     ];
 
     /// The number.
@@ -53,6 +56,7 @@ impl RecordKind {
             Self::Watermark => "watermark",
             Self::Settlements => "settlements",
             Self::Publication => "publication",
+            Self::Lot => "lot",
         }
     }
 }
@@ -73,7 +77,8 @@ mod tests {
             (5, Some(RecordKind::Watermark), "watermark"),
             (6, Some(RecordKind::Settlements), "settlements"),
             (7, Some(RecordKind::Publication), "publication"),
-            (8, None, ""),
+            (8, Some(RecordKind::Lot), "lot"),
+            (9, None, ""),
         ] {
             assert_eq!(RecordKind::from_code(code), kind, "{code}");
             assert_eq!(kind.map_or(code, RecordKind::code), code);

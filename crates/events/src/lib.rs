@@ -8,6 +8,7 @@
 pub mod fields;
 mod gap;
 mod kind;
+mod lot;
 mod plain;
 mod publication;
 mod reader;

@@ -18,6 +18,7 @@ const _: () = assert!(
     LENGTH == fields::auction::LENGTH
         && LENGTH == fields::generation::LENGTH
         && LENGTH == fields::gap::LENGTH
+        && LENGTH == fields::lot::LENGTH
         && LENGTH == fields::publication::LENGTH
         && LENGTH == fields::settlements::LENGTH
         && LENGTH == fields::watermark::LENGTH,

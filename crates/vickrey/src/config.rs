@@ -70,6 +70,11 @@ pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
         }
         _ => (),
     }
+    let has_lots = config.service::<Live>().is_some_and(|live| live.lots.is_some());
+    if has_lots && config.service::<CampaignBudgets>().is_none() {
+        let remedy = "needs [budgets], which holds the money of bids";
+        s.problem("live.lots", "…", remedy);
+    }
     let bidders = config.service::<Pacer>().map(PacerConfig::lifetimes);
     if let Some((budgets, bidders)) = config.service_mut::<CampaignBudgets>().zip(bidders) {
         budgets.spenders.push(Spender::Pacer(bidders));

@@ -40,6 +40,15 @@ pub(crate) struct TokenArgs {
     /// A topic to which it may publish, or `*` for all; repeatable
     #[arg(long = "publish", value_name = "TOPIC")]
     publish: Vec<String>,
+    /// As whom it may bid for lots: `dsp/seat`; needs --account
+    #[arg(long, value_name = "SEAT", requires = "account")]
+    bidder: Option<String>,
+    /// The account that pays for its bids
+    #[arg(long, value_name = "ACCOUNT", requires = "bidder")]
+    account: Option<String>,
+    /// It may create lots, and open, extend, close and cancel them
+    #[arg(long)]
+    operator: bool,
     /// How long it is valid: for example 15m, 24h
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
     expires: Duration,
@@ -53,12 +62,16 @@ pub(crate) fn run(command: &LiveCommand) -> anyhow::Result<Exit> {
         let file = args.config.display();
         CommandFailure::usage(format!("{file} has no [[live.key]]: add one, then sign tokens"))
     })?;
-    let TokenArgs { subject, seats, topics, publish, expires, .. } = args;
+    let TokenArgs { subject, seats, topics, publish, expires, bidder, account, operator, .. } =
+        args;
     let claims = LiveClaims {
         sub: subject.clone(),
         seats: seats.clone(),
         topics: topics.clone(),
         publish: publish.clone(),
+        bidder: bidder.clone(),
+        account: account.clone(),
+        operator: *operator,
         ..LiveClaims::default()
     };
     let token = sign_token(key, claims, *expires)?;

@@ -11,7 +11,9 @@ mod record;
 mod sequencer;
 mod state;
 
-pub use answer::{FloorAnswer, FloorCommand, FloorRefusal, HISTORY_MAX, LotPage, OfferState};
+pub use answer::{
+    FloorAnswer, FloorCommand, FloorRefusal, HISTORY_MAX, LOTS_SHOWN_MAX, LotPage, OfferState,
+};
 pub use outlet::FloorOutlet;
 pub use record::{LotRecord, LotRecordBody};
 pub use sequencer::{FloorSettings, LotFloor, ReplayProblem};

@@ -4,6 +4,6 @@ mod command;
 mod error;
 mod reply;
 
-pub use command::{Command, ParsedCommand, Subscribe};
+pub use command::{BidCommand, Command, LotsCommand, ParsedCommand, Subscribe};
 pub use error::{LiveError, LiveErrorCode};
 pub use reply::{FeedOrigin, ServerMessage};

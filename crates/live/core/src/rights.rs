@@ -26,6 +26,24 @@ pub struct LiveClaims {
     /// Declared topics to which it may publish; `*` for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publish: Vec<String>,
+    /// As whom it may bid for lots: `dsp/seat`. Needs `account`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bidder: Option<String>,
+    /// The account that pays for its bids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Whether it may create lots, and open, extend, close and cancel them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub operator: bool,
+}
+
+/// As whom a client bids, and who pays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BidderRights {
+    /// `dsp/seat`.
+    pub bidder: String,
+    /// The account that pays.
+    pub account: String,
 }
 
 /// What a client may do.
@@ -38,6 +56,10 @@ pub struct LiveRights {
     seats: Vec<String>,
     topics: Vec<String>,
     publish: Vec<String>,
+    /// None: it may not bid.
+    pub bidder: Option<BidderRights>,
+    /// Whether it may change lots.
+    pub is_operator: bool,
 }
 
 /// Which messages of a topic a client may see.
@@ -53,19 +75,37 @@ impl LiveRights {
     /// Those that a token grants.
     pub fn of(claims: LiveClaims) -> Self {
         let LiveClaims { sub, exp, seats, topics, publish, .. } = claims;
-        Self { subject: sub, expires_s: Some(exp), seats, topics, publish }
+        let bidder = claims.bidder.zip(claims.account);
+        Self {
+            subject: sub,
+            expires_s: Some(exp),
+            seats,
+            topics,
+            publish,
+            bidder: bidder.map(|(bidder, account)| BidderRights { bidder, account }),
+            is_operator: claims.operator,
+        }
     }
 
     /// Those of an operator on the machine itself: all.
     pub fn local() -> Self {
         let all = || vec!["*".to_owned()];
-        let (topics, publish) = (all(), all());
-        Self { subject: String::new(), expires_s: None, seats: Vec::new(), topics, publish }
+        Self {
+            subject: String::new(),
+            expires_s: None,
+            seats: Vec::new(),
+            topics: all(),
+            publish: all(),
+            bidder: None,
+            is_operator: true,
+        }
     }
 
     /// What it may see of a topic. None: nothing.
     pub fn scope(&self, topic: &TopicName) -> Option<TopicScope> {
-        if grants(&self.topics, topic.as_str()) {
+        let sees_lots = self.bidder.is_some() || self.is_operator;
+        let is_lots = *topic == TopicName::Feed(FeedTopic::Lots);
+        if grants(&self.topics, topic.as_str()) || is_lots && sees_lots {
             return Some(TopicScope::Whole);
         }
         let has_seats = *topic == TopicName::Feed(FeedTopic::Fates) && !self.seats.is_empty();

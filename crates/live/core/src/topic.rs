@@ -24,6 +24,8 @@ pub enum FeedTopic {
     Deals,
     /// What became of the bids of one campaign in one auction.
     Campaigns,
+    /// What happens to lots, as far as everyone may know it.
+    Lots,
     /// Changes of the node itself: its configuration.
     System,
 }
@@ -33,14 +35,14 @@ impl FeedTopic {
     /// The lane that has its records.
     pub const fn lane(self) -> FeedLane {
         match self {
-            Self::System => FeedLane::Durable,
+            Self::Lots | Self::System => FeedLane::Durable,
             _ => FeedLane::Firehose,
         }
     }
 
     /// Whether its messages are about auctions, so that a filter may select among them.
     pub const fn is_of_auctions(self) -> bool {
-        !matches!(self, Self::System)
+        !matches!(self, Self::Lots | Self::System)
     }
 }
 

@@ -7,20 +7,27 @@ use std::time::{Duration, Instant};
 
 use events::Publication;
 use live_core::feed::FeedRing;
+use live_core::floor::FloorAnswer;
 use live_core::protocol::{
     Command, LiveError, LiveErrorCode, ParsedCommand, ServerMessage, Subscribe,
 };
 use live_core::rights::LiveRights;
 use runtime::process::unix_ms;
+use serde::Serialize;
 
+use crate::feed::ReaderId;
 use crate::feed::selection::Selection;
-use crate::shard::{LiveShard, ReaderId};
+use crate::lots::commands::{floor_command, refusal};
+use crate::lots::outlet::{AnswerAddress, ClientAnswer};
+use crate::shard::LiveShard;
 use crate::subscription::{
-    DeliveryContext, NextMessages, Subscription, SubscriptionEnd, write_message,
+    DeliveryContext, NextMessages, Subscription, SubscriptionEnd, write_message, write_text,
 };
 
 /// How long unused commands are saved up.
 const SAVED_MAX: Duration = Duration::from_secs(10);
+/// Commands about lots that a client may have sent without an answer.
+const ASKED_MAX: usize = 16;
 
 /// How many commands a client may still send: a bucket that fills with time.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +62,17 @@ pub(crate) struct ClientFeed {
     subscriptions: Vec<Subscription>,
     /// The subscription to look at first: they take turns.
     first: usize,
+    /// Commands about lots that are not answered.
+    asked: usize,
+}
+
+/// An answer of the floor, as it is sent.
+#[derive(Serialize)]
+struct AnswerMessage<'a> {
+    #[serde(flatten)]
+    answer: &'a FloorAnswer,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
 }
 
 /// What is to be sent next.
@@ -72,7 +90,7 @@ pub(crate) enum NextDelivery {
 impl ClientFeed {
     /// A client without subscriptions.
     pub const fn new(rights: Option<LiveRights>) -> Self {
-        Self { rights, subscriptions: Vec::new(), first: 0 }
+        Self { rights, subscriptions: Vec::new(), first: 0, asked: 0 }
     }
 
     /// Whether it may do anything.
@@ -118,9 +136,34 @@ impl ClientFeed {
                 write_message(&ServerMessage::Published { id, topic }, out);
                 Ok(())
             }
+            Command::Lots(command) => {
+                let command = floor_command(self.rights()?, command)?;
+                if self.asked >= ASKED_MAX {
+                    let message = format!("{ASKED_MAX} commands about lots are not answered yet");
+                    return Err(LiveError::new(LiveErrorCode::RateLimited, message));
+                }
+                let to = AnswerAddress::Client { shard: shard.index, reader, id };
+                shard.lots()?.send(to, command).map_err(|refused| refusal(&refused))?;
+                self.asked += 1;
+                Ok(())
+            }
         });
         if let Err(error) = obeyed {
             self.refuse(shard, id, &error, out);
+        }
+    }
+
+    /// Appends an answer of the floor.
+    pub fn answer(&mut self, shard: &LiveShard, answer: &ClientAnswer, out: &mut Vec<u8>) {
+        self.asked -= 1;
+        let ClientAnswer { id, outcome, .. } = answer;
+        match outcome {
+            Ok(answer) => {
+                let message = AnswerMessage { answer, id: *id };
+                let text = serde_json::to_vec(&message).expect("texts and numbers are JSON");
+                write_text(&text, out);
+            }
+            Err(refused) => self.refuse(shard, *id, &refusal(refused), out),
         }
     }
 

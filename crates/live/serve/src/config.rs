@@ -13,6 +13,8 @@ use runtime::service::{ClientCertificates, HeadLimits, read_server};
 use runtime::shards::ConnectionTimeouts;
 use rustls::ServerConfig;
 
+pub use crate::lots::config::LotsConfig;
+
 /// Shortest secret that signs tokens, in bytes: as long as the hash (RFC 7518, section 3.2).
 pub(crate) const SECRET_BYTES_MIN: usize = 32;
 /// Most keys: each token is tried with all of them.
@@ -47,6 +49,8 @@ pub struct LiveConfig {
     pub timeouts: ConnectionTimeouts,
     /// Longest wait for a client to read.
     pub write_timeout: Duration,
+    /// None: there are no lots.
+    pub lots: Option<LotsConfig>,
 }
 
 /// A key that signs tokens.
@@ -134,6 +138,9 @@ impl LiveConfig {
         let tls = s.table("tls", about, |s| {
             read_server(s, &["http/1.1"], ClientCertificates::Configurable)
         });
+        let about = "Lots: open auctions of deals and sponsorships. See docs/lots.md. Needs [budgets], \
+                     which holds the money of bids.";
+        let lots = s.table("lots", about, LotsConfig::read);
         let (tls, topics) = (tls.flatten(), topics.into_iter().collect());
         Self {
             listen,
@@ -148,6 +155,7 @@ impl LiveConfig {
             limits,
             timeouts,
             write_timeout,
+            lots,
         }
     }
 }

@@ -9,9 +9,9 @@ use http_body_util::{Either, Full};
 use http_kit::head::MalformedHead;
 use http_kit::query::query_value;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
-    WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, REFERRER_POLICY, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -37,6 +37,15 @@ pub const FEED_PATH: &str = "/feed";
 pub const EVENTS_PATH: &str = "/events";
 /// Path for publishing.
 pub const PUBLISH_PATH: &str = "/publish";
+
+/// Path of the page on which people bid for lots.
+pub const LOTS_PATH: &str = "/lots";
+/// The page: one file, without anything from elsewhere.
+const LOTS_PAGE: &str = include_str!("lots/page.html");
+/// What the page may do: talk to this listener.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src \
+                           'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+                           frame-ancestors 'none'";
 
 /// The id of the last event that a client has read (HTML Standard, section 9.2.4).
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -71,11 +80,11 @@ impl HttpService for LiveHttp {
     async fn answer(&self, request: HttpRequest) -> Response<LiveBody> {
         let (path, method) = (request.head.uri.path().to_owned(), request.head.method.clone());
         let allowed = match &*path {
-            FEED_PATH | EVENTS_PATH => Method::GET,
+            FEED_PATH | EVENTS_PATH | LOTS_PATH => Method::GET,
             PUBLISH_PATH => Method::POST,
             _ => {
                 let message = format!(
-                    "nothing is served here: see {FEED_PATH}, {EVENTS_PATH} and {PUBLISH_PATH}"
+                    "nothing is served here: see {FEED_PATH}, {EVENTS_PATH}, {PUBLISH_PATH} and {LOTS_PATH}"
                 );
                 return plain(StatusCode::NOT_FOUND, &message);
             }
@@ -91,6 +100,7 @@ impl HttpService for LiveHttp {
         let answered = match &*path {
             FEED_PATH => self.feed(&request),
             EVENTS_PATH => self.events(&request),
+            LOTS_PATH => Ok(lots_page()),
             _ => self.publish(request).await,
         };
         answered.unwrap_or_else(|error| {
@@ -228,6 +238,17 @@ fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<LiveBody> {
     response
 }
 
+fn lots_page() -> Response<LiveBody> {
+    let mut response = Response::new(Either::Left(Full::from(LOTS_PAGE)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 fn plain(status: StatusCode, message: &str) -> Response<LiveBody> {
     let error = LiveError::new(LiveErrorCode::Malformed, message);
     json(status, ServerMessage::error(None, &error).to_json())
@@ -248,7 +269,8 @@ fn refusal(error: &LiveError) -> Response<LiveBody> {
     let status = match error.code {
         LiveErrorCode::BadToken => StatusCode::UNAUTHORIZED,
         LiveErrorCode::Forbidden => StatusCode::FORBIDDEN,
-        LiveErrorCode::UnknownTopic => StatusCode::NOT_FOUND,
+        LiveErrorCode::UnknownTopic | LiveErrorCode::UnknownLot => StatusCode::NOT_FOUND,
+        LiveErrorCode::Refused => StatusCode::CONFLICT,
         LiveErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         LiveErrorCode::Busy | LiveErrorCode::RateLimited | LiveErrorCode::Limit => {
             StatusCode::TOO_MANY_REQUESTS

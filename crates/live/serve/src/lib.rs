@@ -6,7 +6,7 @@
 //! auctions are cleared. What a subscriber gets is decided in `live-core`.
 //!
 //! Its modules are layers, each of which imports only those to its left: `config`, `counters`,
-//! `access`, `feed`, `shard`, `subscription`, `client`, `socket`, `stream`, `http`,
+//! `access`, `feed`, `lots`, `shard`, `subscription`, `client`, `socket`, `stream`, `http`,
 //! `exposition`, `service`.
 
 mod access;
@@ -16,6 +16,7 @@ mod counters;
 mod exposition;
 mod feed;
 mod http;
+mod lots;
 mod service;
 mod shard;
 mod socket;
@@ -23,7 +24,8 @@ mod stream;
 mod subscription;
 
 pub use access::sign_token;
-pub use config::{ClientLimits, LiveConfig, SigningKey};
+pub use config::{ClientLimits, LiveConfig, LotsConfig, SigningKey};
 pub use http::{EVENTS_PATH, FEED_PATH, PUBLISH_PATH};
 pub use live_core::rights::LiveClaims;
+pub use lots::{HOLDS, SOLD_LOTS};
 pub use service::Live;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use eventlog::lane::FirehoseRing;
-use record::RECORD;
+use record::{RECORD, Record};
 use runtime::admin::{Api, ChangeAllowance};
 use runtime::config::Section;
 use runtime::metrics::{Exposition, PerShard};
@@ -13,6 +13,7 @@ use runtime::service::{
     BoxError, LocalFuture, RunningService, Service, ServiceError, ServiceShard, Startup,
 };
 use runtime::shards::ShardContext;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::access::AccessRules;
 use crate::config::LiveConfig;
@@ -20,6 +21,9 @@ use crate::counters::LiveCounts;
 use crate::exposition::{self, LiveApi};
 use crate::feed::publisher::{PublisherThread, ShardInlet};
 use crate::feed::replay::ReplayThread;
+use crate::lots::outlet::ClientAnswer;
+use crate::lots::thread::{LotsParts, LotsThread};
+use crate::lots::{HOLDS, SOLD_LOTS, api};
 use crate::shard::{LiveContext, LiveShard};
 
 /// A running live floor.
@@ -29,12 +33,20 @@ pub struct Live {
     counts: PerShard<LiveCounts>,
     parts: Vec<Mutex<Option<LiveShardPart>>>,
     /// None once it is closed.
-    threads: Mutex<Option<(PublisherThread, ReplayThread)>>,
+    threads: Mutex<Option<LiveThreads>>,
+}
+
+struct LiveThreads {
+    _publisher: PublisherThread,
+    _replay: ReplayThread,
+    _lots: Option<LotsThread>,
 }
 
 /// What a shard takes over.
 struct LiveShardPart {
     inlet: ShardInlet,
+    /// None without lots.
+    answers: Option<UnboundedReceiver<ClientAnswer>>,
     firehose: FirehoseRing,
 }
 
@@ -51,7 +63,7 @@ impl Service for Live {
     }
 
     fn absent() -> Vec<Api> {
-        vec![exposition::unconfigured()]
+        vec![exposition::unconfigured(), api::unconfigured()]
     }
 
     fn addresses(config: &LiveConfig) -> Vec<SocketAddr> {
@@ -63,9 +75,12 @@ impl Service for Live {
         let started = PublisherThread::start(&record, config.flush, startup.shards);
         let (publisher, inlets) = started.map_err(ServiceError::unavailable)?;
         let replay = ReplayThread::start(&record).map_err(ServiceError::unavailable)?;
+        let (lots, answers) = start_lots(&config, &record, startup)?.unzip();
+        let mut answers = answers.map(Vec::into_iter);
         let parts = (0..).zip(inlets).map(|(shard, inlet)| {
             let firehose = record.rings.firehose_ring(shard, record.firehose_ring_bytes);
-            Mutex::new(Some(LiveShardPart { inlet, firehose }))
+            let answers = answers.as_mut().and_then(Iterator::next);
+            Mutex::new(Some(LiveShardPart { inlet, answers, firehose }))
         });
         let (parts, access) = (parts.collect(), AccessRules::new(&config));
         let context = Arc::new(LiveContext {
@@ -73,6 +88,7 @@ impl Service for Live {
             node: record.node,
             publisher: publisher.handle.clone(),
             replay: replay.handle.clone(),
+            lots: lots.as_ref().map(|lots: &LotsThread| lots.handle.clone()),
             config,
         });
         Ok(Arc::new(Self {
@@ -80,9 +96,30 @@ impl Service for Live {
             context,
             counts: PerShard::new(startup.shards),
             parts,
-            threads: Mutex::new(Some((publisher, replay))),
+            threads: Mutex::new(Some(LiveThreads {
+                _publisher: publisher,
+                _replay: replay,
+                _lots: lots,
+            })),
         }))
     }
+}
+
+type StartedLots = (LotsThread, Vec<UnboundedReceiver<ClientAnswer>>);
+
+fn start_lots(
+    config: &LiveConfig,
+    record: &Record,
+    startup: &mut Startup<'_>,
+) -> Result<Option<StartedLots>, ServiceError> {
+    let Some(lots) = &config.lots else { return Ok(None) };
+    let holds = startup.ports.take(&HOLDS).ok_or_else(|| {
+        ServiceError::configuration("[live.lots] needs [budgets], which holds the money of bids")
+    })?;
+    let sold = startup.ports.take(&SOLD_LOTS);
+    let parts = LotsParts { record: record.clone(), holds, sold };
+    let started = LotsThread::start(parts, lots.floor(), startup.shards);
+    started.map(Some).map_err(ServiceError::unavailable)
 }
 
 impl RunningService for Live {
@@ -93,11 +130,11 @@ impl RunningService for Live {
         Box::pin(async move {
             let index = shard.index();
             let part = self.parts[index].lock().expect("nothing panics with it").take();
-            let LiveShardPart { inlet, firehose } = part.expect("a shard starts once");
+            let LiveShardPart { inlet, answers, firehose } = part.expect("a shard starts once");
             let counts = self.counts.shard(index);
             let live = LiveShard::new(index, Arc::clone(&self.context), counts, firehose);
             let live = Rc::new(live);
-            let running = Rc::clone(&live).run(inlet, shard.shutdown().clone());
+            let running = Rc::clone(&live).run(inlet, answers, shard.shutdown().clone());
             tokio::task::spawn_local(running);
             Ok(Some(live as Rc<dyn ServiceShard>))
         })
@@ -111,15 +148,23 @@ impl RunningService for Live {
         let counts = self.counts.clone();
         let progress = Arc::clone(self.context.publisher.progress());
         exposition.add(move |page| exposition::expose(&counts, &progress, page));
+        if let Some(lots) = self.context.lots.clone() {
+            exposition.add(move |page| lots.counts.expose(page));
+        }
     }
 
-    fn admin_apis(self: Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
-        vec![exposition::api(LiveApi {
+    fn admin_apis(self: Arc<Self>, changes: &ChangeAllowance) -> Vec<Api> {
+        let lots = match &self.context.lots {
+            Some(lots) => api::api(lots.clone(), changes),
+            None => api::unconfigured(),
+        };
+        let live = exposition::api(LiveApi {
             listen: self.address,
             topics: self.context.config.topics.iter().cloned().collect(),
             counts: self.counts.clone(),
             progress: Arc::clone(self.context.publisher.progress()),
-        })]
+        });
+        vec![live, lots]
     }
 
     fn close(&self) -> Result<(), ServiceError> {

@@ -15,14 +15,18 @@ use live_core::topic::FeedTopic;
 use runtime::metrics::Padded;
 use runtime::process::unix_ms;
 use runtime::shutdown::Shutdown;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{unconstrained, yield_now};
 
 use crate::access::AccessRules;
 use crate::config::LiveConfig;
 use crate::counters::LiveCounts;
+use crate::feed::ReaderId;
 use crate::feed::publisher::{PublisherHandle, ShardInlet, ViewRequest};
 use crate::feed::replay::ReplayHandle;
 use crate::feed::selection::{Selection, SelectionKey};
+use crate::lots::outlet::ClientAnswer;
+use crate::lots::thread::LotsHandle;
 
 /// How often readers are checked, and the age of what the ring holds.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +42,8 @@ pub(crate) struct LiveContext {
     pub node: u32,
     pub publisher: PublisherHandle,
     pub replay: ReplayHandle,
+    /// None without lots.
+    pub lots: Option<LotsHandle>,
 }
 
 impl LiveContext {
@@ -66,6 +72,9 @@ pub(crate) trait FeedReader {
 
     /// The process ends.
     fn restart(&self);
+
+    /// The floor has answered a command of this reader.
+    fn answer(&self, _answer: &ClientAnswer) {}
 }
 
 /// A selection of this shard, with its readers.
@@ -77,16 +86,12 @@ pub(crate) struct SharedView {
     unused_since: Cell<Option<Instant>>,
 }
 
-/// Identifies a reader of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ReaderId(u64);
-
 /// The live floor's part of a shard.
 pub(crate) struct LiveShard {
     pub context: Arc<LiveContext>,
     pub ring: RefCell<FeedRing>,
     pub counts: Arc<Padded<LiveCounts>>,
-    index: usize,
+    pub index: usize,
     views: RefCell<ViewTable>,
     readers: RefCell<HashMap<ReaderId, Rc<dyn FeedReader>>>,
     next_reader: Cell<u64>,
@@ -262,6 +267,17 @@ impl LiveShard {
         Ok(())
     }
 
+    /// Who takes commands about lots.
+    ///
+    /// # Errors
+    /// There are no lots here.
+    pub fn lots(&self) -> Result<&LotsHandle, LiveError> {
+        self.context.lots.as_ref().ok_or_else(|| {
+            let message = "there are no lots here: add [live.lots] to the configuration";
+            LiveError::field(LiveErrorCode::UnknownOp, "op", message)
+        })
+    }
+
     /// Counts a subscription that begins or ends.
     pub fn count_subscription(&self, policy: SlowPolicy, change: i64) {
         match policy {
@@ -276,7 +292,12 @@ impl LiveShard {
     }
 
     /// Takes batches and serves their readers, until the shard ends.
-    pub async fn run(self: Rc<Self>, mut inlet: ShardInlet, shutdown: Shutdown) {
+    pub async fn run(
+        self: Rc<Self>,
+        mut inlet: ShardInlet,
+        mut answers: Option<UnboundedReceiver<ClientAnswer>>,
+        shutdown: Shutdown,
+    ) {
         let heartbeat = self.context.config.heartbeat;
         let mut beats = tokio::time::interval(heartbeat);
         let mut checks = tokio::time::interval(CHECK_EVERY);
@@ -285,6 +306,12 @@ impl LiveShard {
             let bell = Arc::clone(&inlet.bell);
             tokio::select! {
                 () = bell.notified() => unconstrained(self.take_batches(&mut inlet)).await,
+                Some(answer) = next_answer(&mut answers) => {
+                    let reader = self.readers.borrow().get(&answer.reader).cloned();
+                    if let Some(reader) = reader {
+                        reader.answer(&answer);
+                    }
+                }
                 _ = beats.tick() => unconstrained(self.beat()).await,
                 _ = checks.tick() => self.check(),
                 _ = shutdown.started(), if !has_begun_to_end => {
@@ -338,6 +365,15 @@ impl LiveShard {
 
     async fn beat(&self) {
         in_turns(self.all_readers(), |reader| reader.beat()).await;
+    }
+}
+
+async fn next_answer(
+    answers: &mut Option<UnboundedReceiver<ClientAnswer>>,
+) -> Option<ClientAnswer> {
+    match answers {
+        Some(answers) => answers.recv().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -21,7 +21,9 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};
 use tracing::debug;
 
 use crate::client::{ClientFeed, CommandAllowance, NextDelivery};
-use crate::shard::{FeedReader, LiveShard, ReaderId};
+use crate::feed::ReaderId;
+use crate::lots::outlet::ClientAnswer;
+use crate::shard::{FeedReader, LiveShard};
 use crate::subscription::{DeliveryContext, SubscriptionEnd, write_message};
 
 /// Closes a strict subscriber that reads too slowly.
@@ -378,6 +380,16 @@ impl FeedReader for Socket {
             None if is_idle => self.close(NO_TOKEN, "no token within 5 seconds"),
             None => (),
         }
+    }
+
+    fn answer(&self, answer: &ClientAnswer) {
+        let mut state = self.state.borrow_mut();
+        let state_now = &mut *state;
+        if state_now.closing.is_none() {
+            state_now.client.answer(&self.shard, answer, &mut state_now.waiting);
+        }
+        drop(state);
+        self.push();
     }
 
     fn restart(&self) {

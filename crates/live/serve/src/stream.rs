@@ -16,7 +16,8 @@ use live_core::websocket::server_payloads;
 use serde::Deserialize;
 
 use crate::client::{ClientFeed, NextDelivery};
-use crate::shard::{FeedReader, LiveShard, ReaderId};
+use crate::feed::ReaderId;
+use crate::shard::{FeedReader, LiveShard};
 use crate::subscription::{DeliveryContext, SubscriptionEnd};
 
 /// A part of the body ends with the message that brings it to this many bytes.

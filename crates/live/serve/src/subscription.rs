@@ -244,7 +244,11 @@ impl Subscription {
 
 /// Appends the frame of a message of the server's own.
 pub(crate) fn write_message(message: &ServerMessage<'_>, out: &mut Vec<u8>) {
-    let text = message.to_json();
+    write_text(&message.to_json(), out);
+}
+
+/// Appends the frame of a text.
+pub(crate) fn write_text(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(ServerFrameHeader::text(text.len()).as_bytes());
-    out.extend_from_slice(&text);
+    out.extend_from_slice(text);
 }

@@ -293,7 +293,8 @@ impl<'g, 'd> Printer<'g, 'd> {
                 | RecordKind::Generation
                 | RecordKind::Watermark
                 | RecordKind::Settlements
-                | RecordKind::Publication,
+                | RecordKind::Publication
+                | RecordKind::Lot,
             ) => None,
             None => self.other_line(line::unknown(place, kind)),
         })

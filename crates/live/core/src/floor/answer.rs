@@ -11,6 +11,8 @@ use crate::ports::HoldRefusal;
 
 /// Bids of a page, the latest.
 pub const HISTORY_MAX: usize = 100;
+/// Lots of one answer.
+pub const LOTS_SHOWN_MAX: usize = 200;
 
 /// A command to the floor. The caller has checked the right to give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +28,11 @@ pub enum FloorCommand {
         /// None for everyone.
         bidder: Option<String>,
     },
-    /// Shows all lots.
-    List,
+    /// Shows lots by id, at most [`LOTS_SHOWN_MAX`].
+    List {
+        /// Behind this one. None from the first one on.
+        after: Option<LotId>,
+    },
 }
 
 /// The answer to a command that is not refused. All of it is durable.
@@ -47,10 +52,12 @@ pub enum FloorAnswer {
     },
     /// A lot.
     Lot(Box<LotPage>),
-    /// All lots, by id.
+    /// Lots, by id.
     Lots {
         /// As everyone may see them.
         lots: Vec<LotView>,
+        /// Whether there are others behind them.
+        more: bool,
     },
 }
 

@@ -1,8 +1,9 @@
 //! All lots of a node, as one machine: messages in, effects out.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use super::answer::{FloorAnswer, FloorCommand, FloorRefusal};
+use super::answer::{FloorAnswer, FloorCommand, FloorRefusal, LOTS_SHOWN_MAX};
 use super::desk::{DeskCommand, LotDesk, WaitingCommand};
 use super::outlet::FloorOutlet;
 use super::record::{LotRecord, LotRecordBody, created_news, is_same_news};
@@ -155,10 +156,13 @@ impl<R> LotFloor<R> {
     ) {
         let (lot, command) = match command {
             FloorCommand::Create(terms) => return self.create(now_ms, to, *terms, outlet),
-            FloorCommand::List => {
-                let lots = self.desks.values().map(|desk| desk.lot.view()).collect();
-                let answer = DurableEffect::Answer(to, Ok(FloorAnswer::Lots { lots }));
-                return self.state.after_all(answer, outlet);
+            FloorCommand::List { after } => {
+                let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+                let mut desks = self.desks.range((behind, Bound::Unbounded)).map(|(_, desk)| desk);
+                let shown = desks.by_ref().take(LOTS_SHOWN_MAX);
+                let lots = shown.map(|desk| desk.lot.view()).collect();
+                let answer = FloorAnswer::Lots { lots, more: desks.next().is_some() };
+                return self.state.after_all(DurableEffect::Answer(to, Ok(answer)), outlet);
             }
             FloorCommand::Lot(lot, command) => (lot, DeskCommand::Lot(command)),
             FloorCommand::Show { lot, bidder } => (lot, DeskCommand::Show { bidder }),

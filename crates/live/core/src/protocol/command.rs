@@ -10,7 +10,20 @@ use crate::feed::{FeedPosition, SlowPolicy};
 use crate::topic::TopicName;
 
 /// Every `op`.
-const OPS: [&str; 4] = ["auth", "subscribe", "unsubscribe", "publish"];
+const OPS: [&str; 12] = [
+    "auth",
+    "subscribe",
+    "unsubscribe",
+    "publish",
+    "lots",
+    "lot",
+    "bid",
+    "create_lot",
+    "open_lot",
+    "extend_lot",
+    "close_lot",
+    "cancel_lot",
+];
 
 /// A command, and the number by which its answer is recognised.
 #[derive(Debug)]
@@ -45,6 +58,67 @@ pub enum Command<'m> {
         /// The message, as the client wrote it.
         body: &'m RawValue,
     },
+    /// A command about lots.
+    Lots(LotsCommand<'m>),
+}
+
+/// A command about lots.
+#[derive(Debug)]
+pub enum LotsCommand<'m> {
+    /// Show lots.
+    List {
+        /// Behind this one. None from the first one on.
+        after: Option<Cow<'m, str>>,
+    },
+    /// Show a lot.
+    Show {
+        /// The lot.
+        lot: Cow<'m, str>,
+    },
+    /// Bid for a lot.
+    Bid(BidCommand<'m>),
+    /// Create a lot.
+    Create {
+        /// Its terms, as the client wrote them.
+        terms: &'m RawValue,
+    },
+    /// Open a lot before its time.
+    Open {
+        /// The lot.
+        lot: Cow<'m, str>,
+    },
+    /// Postpone a lot's end.
+    Extend {
+        /// The lot.
+        lot: Cow<'m, str>,
+        /// The new end in Unix milliseconds.
+        closes_ms: u64,
+    },
+    /// Close a lot before its time.
+    Close {
+        /// The lot.
+        lot: Cow<'m, str>,
+    },
+    /// End a lot without a sale.
+    Cancel {
+        /// The lot.
+        lot: Cow<'m, str>,
+        /// Published with the lot.
+        reason: Cow<'m, str>,
+    },
+}
+
+/// A bid as a client writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BidCommand<'m> {
+    /// The lot.
+    pub lot: Cow<'m, str>,
+    /// The most that the bidder pays for 1000 impressions: decimal text.
+    pub maximum: Cow<'m, str>,
+    /// The currency of `maximum`.
+    pub currency: Cow<'m, str>,
+    /// Idempotency key.
+    pub key: Cow<'m, str>,
 }
 
 /// A wish for the messages of a topic.
@@ -79,6 +153,17 @@ struct CommandFields<'m> {
     key: Option<Cow<'m, str>>,
     #[serde(borrow)]
     body: Option<&'m RawValue>,
+    #[serde(borrow)]
+    lot: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    maximum: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    currency: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    reason: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    terms: Option<&'m RawValue>,
+    closes_ms: Option<u64>,
 }
 
 /// Only the number, for the answer to a command that is otherwise wrong.
@@ -130,11 +215,7 @@ impl<'m> CommandFields<'m> {
                 key: self.key.take().unwrap_or_default(),
                 body: needed("body", self.body.take())?,
             },
-            other => {
-                let message =
-                    format!("there is no op {}: it is one of {}", quoted(other), OPS.join(", "));
-                return Err(LiveError::field(LiveErrorCode::UnknownOp, "op", message));
-            }
+            other => Command::Lots(self.lots_command(other)?),
         };
         match self.left_over() {
             None => Ok(command),
@@ -145,9 +226,42 @@ impl<'m> CommandFields<'m> {
         }
     }
 
+    fn lots_command(&mut self, op: &str) -> Result<LotsCommand<'m>, LiveError> {
+        let lot = self.lot.take();
+        if op == "lots" {
+            return Ok(LotsCommand::List { after: lot });
+        }
+        let lot = || needed("lot", lot);
+        Ok(match op {
+            "lot" => LotsCommand::Show { lot: lot()? },
+            "bid" => LotsCommand::Bid(BidCommand {
+                lot: lot()?,
+                maximum: needed("maximum", self.maximum.take())?,
+                currency: needed("currency", self.currency.take())?,
+                key: needed("key", self.key.take())?,
+            }),
+            "create_lot" => LotsCommand::Create { terms: needed("terms", self.terms.take())? },
+            "open_lot" => LotsCommand::Open { lot: lot()? },
+            "extend_lot" => LotsCommand::Extend {
+                lot: lot()?,
+                closes_ms: needed("closes_ms", self.closes_ms.take())?,
+            },
+            "close_lot" => LotsCommand::Close { lot: lot()? },
+            "cancel_lot" => {
+                LotsCommand::Cancel { lot: lot()?, reason: needed("reason", self.reason.take())? }
+            }
+            other => {
+                let message =
+                    format!("there is no op {}: it is one of {}", quoted(other), OPS.join(", "));
+                return Err(LiveError::field(LiveErrorCode::UnknownOp, "op", message));
+            }
+        })
+    }
+
     /// A field that the command did not take.
     fn left_over(&self) -> Option<&'static str> {
-        let Self { op: _, id: _, token, topic, filter, policy, after, key, body } = self;
+        let Self { op: _, id: _, token, topic, filter, policy, after, key, body, .. } = self;
+        let Self { lot, maximum, currency, reason, terms, closes_ms, .. } = self;
         [
             ("token", token.is_some()),
             ("topic", topic.is_some()),
@@ -156,6 +270,12 @@ impl<'m> CommandFields<'m> {
             ("after", after.is_some()),
             ("key", key.is_some()),
             ("body", body.is_some()),
+            ("lot", lot.is_some()),
+            ("maximum", maximum.is_some()),
+            ("currency", currency.is_some()),
+            ("reason", reason.is_some()),
+            ("terms", terms.is_some()),
+            ("closes_ms", closes_ms.is_some()),
         ]
         .into_iter()
         .find_map(|(field, is_given)| is_given.then_some(field))

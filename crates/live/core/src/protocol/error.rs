@@ -36,6 +36,10 @@ pub enum LiveErrorCode {
     Busy,
     /// The body is too long.
     TooLarge,
+    /// There is no such lot.
+    UnknownLot,
+    /// The lot or the ledger refuses the command: see the reason.
+    Refused,
 }
 labelled!(LiveErrorCode);
 
@@ -47,6 +51,8 @@ pub struct LiveError {
     pub code: LiveErrorCode,
     /// The field that is wrong. None if the command as a whole is.
     pub field: Option<&'static str>,
+    /// Why a lot or the ledger refuses, for programs. None of other kinds.
+    pub reason: Option<&'static str>,
     /// What is wrong and what helps.
     pub message: String,
 }
@@ -54,12 +60,12 @@ pub struct LiveError {
 impl LiveError {
     /// About the command as a whole.
     pub fn new(code: LiveErrorCode, message: impl Into<String>) -> Self {
-        Self { code, field: None, message: message.into() }
+        Self { code, field: None, reason: None, message: message.into() }
     }
 
     /// About a field.
     pub fn field(code: LiveErrorCode, field: &'static str, message: impl Into<String>) -> Self {
-        Self { code, field: Some(field), message: message.into() }
+        Self { field: Some(field), ..Self::new(code, message) }
     }
 }
 

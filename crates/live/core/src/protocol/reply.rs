@@ -101,6 +101,9 @@ pub enum ServerMessage<'s> {
         /// The field that is wrong.
         #[serde(skip_serializing_if = "Option::is_none")]
         field: Option<&'static str>,
+        /// Why a lot or the ledger refuses, for programs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'static str>,
         /// What is wrong and what helps.
         message: &'s str,
     },
@@ -114,8 +117,8 @@ impl<'s> ServerMessage<'s> {
 
     /// A refusal of the command with this number.
     pub fn error(id: Option<u64>, error: &'s LiveError) -> Self {
-        let LiveError { code, field, message } = error;
-        Self::Error { id, code: *code, field: *field, message }
+        let LiveError { code, field, reason, message } = error;
+        Self::Error { id, code: *code, field: *field, reason: *reason, message }
     }
 
     /// The message as JSON.

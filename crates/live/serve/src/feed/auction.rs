@@ -68,7 +68,7 @@ impl<'r, 'b> NamedAuction<'r, 'b> {
             FeedTopic::Campaigns => self.grouped(|bid| {
                 (!bid.campaign.is_empty()).then_some((PartSubject::Campaign, bid.campaign))
             }),
-            FeedTopic::Wins | FeedTopic::System => Vec::new(),
+            FeedTopic::Wins | FeedTopic::Lots | FeedTopic::System => Vec::new(),
         }
     }
 

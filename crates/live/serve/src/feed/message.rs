@@ -6,7 +6,7 @@ use audit::{GenerationRecord, Publication, RecordPosition};
 use live_core::topic::{FeedTopic, TopicName};
 
 use super::auction::{AuctionPart, NamedAuction};
-use super::place::{MessagePlace, MissingRecords};
+use super::place::{LotNewsRecord, MessagePlace, MissingRecords};
 use super::selection::Selection;
 
 /// A record that subscribers may want.
@@ -15,6 +15,8 @@ pub(crate) enum FeedRecord<'r> {
     Auction(NamedAuction<'r, 'r>),
     /// What a client published.
     Publication(Publication<'r>),
+    /// What everyone may know of a lot.
+    Lot(LotNewsRecord),
     /// A configuration that came into force.
     Generation(GenerationRecord),
     /// Records that are missing.
@@ -30,6 +32,7 @@ pub(crate) struct RecordMessage<'m> {
 enum MessageContent<'m> {
     Auction(&'m NamedAuction<'m, 'm>, &'m AuctionPart),
     Publication(&'m Publication<'m>),
+    Lot(&'m LotNewsRecord),
     Generation(&'m GenerationRecord),
     Missing(&'m MissingRecords),
 }
@@ -57,6 +60,9 @@ impl FeedRecord<'_> {
             {
                 visit(at(0), MessageContent::Publication(publication));
             }
+            (Self::Lot(news), TopicName::Feed(FeedTopic::Lots)) => {
+                visit(at(0), MessageContent::Lot(news));
+            }
             (Self::Generation(generation), TopicName::Feed(FeedTopic::System)) => {
                 visit(at(0), MessageContent::Generation(generation));
             }
@@ -82,6 +88,7 @@ impl RecordMessage<'_> {
         match &self.content {
             MessageContent::Auction(auction, part) => auction.key(part, hasher),
             MessageContent::Publication(of) => hasher.hash_one((of.publisher, of.key)),
+            MessageContent::Lot(news) => hasher.hash_one(&news.lot),
             MessageContent::Generation(_) => 0,
             MessageContent::Missing(_) => hasher.hash_one(self.place.position()),
         }
@@ -94,6 +101,7 @@ impl RecordMessage<'_> {
             MessageContent::Publication(publication) => {
                 self.place.write_publication(publication, out);
             }
+            MessageContent::Lot(news) => self.place.write_lot(news, out),
             MessageContent::Generation(generation) => self.place.write_generation(generation, out),
             MessageContent::Missing(missing) => self.place.write_gap(missing, out),
         }

@@ -60,6 +60,13 @@ impl MessagePlace<'_> {
         self.write(&PublishedBody { publisher, key, body }, out);
     }
 
+    /// Appends the frame of the news of a lot.
+    pub fn write_lot(&self, news: &LotNewsRecord, out: &mut Vec<u8>) {
+        // The floor wrote them.
+        let body = serde_json::from_str::<&RawValue>(&news.text).unwrap_or(RawValue::NULL);
+        self.write(&body, out);
+    }
+
     /// Appends the frame of a change of the configuration.
     pub fn write_generation(&self, generation: &GenerationRecord, out: &mut Vec<u8>) {
         let GenerationRecord { number, since_unix_ms, dsps, campaigns, .. } = generation;
@@ -72,6 +79,15 @@ impl MessagePlace<'_> {
     pub fn write_gap(&self, missing: &MissingRecords, out: &mut Vec<u8>) {
         self.write_as("gap", missing, out);
     }
+}
+
+/// What everyone may know of an event of a lot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LotNewsRecord {
+    /// The lot.
+    pub lot: String,
+    /// JSON.
+    pub text: String,
 }
 
 /// Records that subscribers do not get.

@@ -6,12 +6,13 @@ use audit::{
     RecordPosition,
 };
 use eventlog::lane::LaneHandle;
+use events::v1;
 use live_core::feed::{FeedLane, FeedPosition};
 use tracing::warn;
 
 use super::auction::NamedAuction;
 use super::message::FeedRecord;
-use super::place::{MissingReason, MissingRecords};
+use super::place::{LotNewsRecord, MissingReason, MissingRecords};
 
 /// The lane of the log that a lane of the feed is.
 pub(crate) const fn lane_kind(lane: FeedLane) -> LaneKind {
@@ -55,6 +56,15 @@ impl<'d> RecordDecoder<'d> {
                 Ok(generation) => {
                     self.lookup.forget();
                     visit(FeedRecord::Generation(generation));
+                }
+                Err(_) => damaged(visit),
+            },
+            Some(RecordKind::Lot) => match v1::Lot::read_record(payload) {
+                Ok(v1::Lot { id: lot, news, .. }) => {
+                    // A secret event has none.
+                    if let Some(text) = news.and_then(|news| String::from_utf8(news).ok()) {
+                        visit(FeedRecord::Lot(LotNewsRecord { lot, text }));
+                    }
                 }
                 Err(_) => damaged(visit),
             },

@@ -15,6 +15,18 @@ fn check(text: &str, id: Option<u64>, want: &str) {
         }
         Ok(Command::Unsubscribe { topic }) => format!("unsubscribe {topic}"),
         Ok(Command::Publish { topic, key, body }) => format!("publish {topic} [{key}] {body}"),
+        Ok(Command::Lots(command)) => match command {
+            LotsCommand::List { after } => format!("lots {}", after.unwrap_or_default()),
+            LotsCommand::Show { lot } => format!("lot {lot}"),
+            LotsCommand::Bid(BidCommand { lot, maximum, currency, key }) => {
+                format!("bid {lot} {maximum} {currency} [{key}]")
+            }
+            LotsCommand::Create { terms } => format!("create {terms}"),
+            LotsCommand::Open { lot } => format!("open {lot}"),
+            LotsCommand::Extend { lot, closes_ms } => format!("extend {lot} {closes_ms}"),
+            LotsCommand::Close { lot } => format!("close {lot}"),
+            LotsCommand::Cancel { lot, reason } => format!("cancel {lot} {reason}"),
+        },
         Err(LiveError { code, field, .. }) => {
             format!("{} {}", code.label(), field.unwrap_or("-"))
         }
@@ -38,6 +50,23 @@ fn commands_are_read() {
         "subscribe news [] Strict 3-17-2",
     );
     check(r#"{"op":"unsubscribe","topic":"wins"}"#, None, "unsubscribe wins");
+    check(r#"{"op":"lots"}"#, None, "lots ");
+    check(r#"{"op":"lot","lot":"a"}"#, None, "lot a");
+    check(
+        r#"{"op":"bid","lot":"a","maximum":"5.20","currency":"USD","key":"k"}"#,
+        None,
+        "bid a 5.20 USD [k]",
+    );
+    check(r#"{"op":"bid","lot":"a","maximum":"5","currency":"USD"}"#, None, "bad_field key");
+    check(r#"{"op":"bid","lot":"a","maximum":5,"currency":"USD","key":"k"}"#, None, "bad_field -");
+    check(r#"{"op":"create_lot","terms":{"id":"a"}}"#, None, "create {\"id\":\"a\"}");
+    check(r#"{"op":"open_lot","lot":"a"}"#, None, "open a");
+    check(r#"{"op":"extend_lot","lot":"a","closes_ms":9}"#, None, "extend a 9");
+    check(r#"{"op":"extend_lot","lot":"a"}"#, None, "bad_field closes_ms");
+    check(r#"{"op":"close_lot","lot":"a"}"#, None, "close a");
+    check(r#"{"op":"cancel_lot","lot":"a","reason":"r"}"#, None, "cancel a r");
+    check(r#"{"op":"lots","lot":"a"}"#, None, "lots a");
+    check(r#"{"op":"lots","key":"a"}"#, None, "bad_field key");
     check(
         r#"{"op":"publish","topic":"news","body": {"a": [1, 2]} }"#,
         None,
