@@ -12,7 +12,8 @@ mod sequencer;
 mod state;
 
 pub use answer::{
-    FloorAnswer, FloorCommand, FloorRefusal, HISTORY_MAX, LOTS_SHOWN_MAX, LotPage, OfferState,
+    AcceptedBid, FloorAnswer, FloorCommand, FloorRefusal, HISTORY_MAX, LOTS_SHOWN_MAX, LotPage,
+    OfferState,
 };
 pub use outlet::FloorOutlet;
 pub use record::{LotRecord, LotRecordBody};

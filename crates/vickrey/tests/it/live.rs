@@ -4,6 +4,7 @@
 mod bad_input;
 mod feed;
 mod fixtures;
+mod lots;
 mod resume;
 mod slow;
 mod transcript;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// Longer than any step takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -93,6 +95,14 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Nanos of an amount of the API.
+#[track_caller]
+pub fn nanos(amount: &Value) -> u64 {
+    let text = amount.as_str().unwrap_or_else(|| panic!("{amount} is no amount"));
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    format!("{whole}{part:0<9}").parse().unwrap_or_else(|_| panic!("{text} is no amount"))
 }
 
 /// The next HTTP message: its head in lower case, and its body by content length. None if the

@@ -40,16 +40,7 @@ pub enum FloorCommand {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FloorAnswer {
     /// The bid is accepted.
-    Accepted {
-        /// Number of the bid.
-        number: u32,
-        /// It was accepted before, with the same idempotency key.
-        repeated: bool,
-        /// The lot after it.
-        lot: LotView,
-        /// As its bidder sees it.
-        own: Option<LotBidderView>,
-    },
+    Accepted(Box<AcceptedBid>),
     /// A lot.
     Lot(Box<LotPage>),
     /// Lots, by id.
@@ -59,6 +50,19 @@ pub enum FloorAnswer {
         /// Whether there are others behind them.
         more: bool,
     },
+}
+
+/// A bid that is accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AcceptedBid {
+    /// Number of the bid.
+    pub number: u32,
+    /// It was accepted before, with the same idempotency key.
+    pub repeated: bool,
+    /// The lot after it.
+    pub lot: LotView,
+    /// As its bidder sees it.
+    pub own: Option<LotBidderView>,
 }
 
 /// A lot with its latest bids.

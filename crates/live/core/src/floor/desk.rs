@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::answer::{FloorAnswer, FloorRefusal, HISTORY_MAX, LotPage, OfferState};
+use super::answer::{AcceptedBid, FloorAnswer, FloorRefusal, HISTORY_MAX, LotPage, OfferState};
 use super::outlet::FloorOutlet;
 use super::record::{LotRecord, LotRecordBody, event_news};
 use super::state::{DurableEffect, FloorState, RecordNumber};
@@ -344,7 +344,7 @@ impl<R> LotDesk<R> {
 
     fn accepted(&self, number: u32, repeated: bool, bidder: Option<&str>) -> FloorAnswer {
         let own = bidder.and_then(|bidder| self.lot.bidder_view(bidder));
-        FloorAnswer::Accepted { number, repeated, lot: self.lot.view(), own }
+        FloorAnswer::Accepted(Box::new(AcceptedBid { number, repeated, lot: self.lot.view(), own }))
     }
 
     fn page(&self, bidder: Option<&str>) -> LotPage {

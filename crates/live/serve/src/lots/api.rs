@@ -217,11 +217,7 @@ fn body<T: DeserializeOwned>(call: &ApiCall) -> Result<T, Reply> {
 
 fn answer(lots: &LotsHandle, command: FloorCommand) -> ReplyResult {
     match lots.call(command) {
-        Ok(FloorAnswer::Accepted { number, repeated, lot, own }) => {
-            let accepted =
-                json!({ "number": number, "repeated": repeated, "lot": lot, "own": own });
-            Ok(Reply::json(&accepted))
-        }
+        Ok(FloorAnswer::Accepted(bid)) => Ok(Reply::json(&bid)),
         Ok(FloorAnswer::Lot(page)) => Ok(Reply::json(&page)),
         Ok(FloorAnswer::Lots { lots, more }) => {
             Ok(Reply::json(&json!({ "lots": lots, "more": more })))

@@ -25,7 +25,7 @@ pub(crate) struct LotCounts {
 impl LotCounts {
     pub fn count(&self, answer: &Result<FloorAnswer, FloorRefusal>) {
         match answer {
-            Ok(FloorAnswer::Accepted { repeated: false, .. }) => {
+            Ok(FloorAnswer::Accepted(bid)) if !bid.repeated => {
                 self.accepted.fetch_add(1, Ordering::Relaxed);
             }
             Ok(_) => (),

@@ -12,9 +12,9 @@ use faults::process::kills;
 use serde_json::Value;
 
 use super::books::{Books, Level, Span, log, settled};
-use super::life::{Life, SEAT, Starting, campaign, configure, define, dsp, money, nanos};
+use super::life::{Life, SEAT, Starting, campaign, configure, define, dsp, money};
 use super::load::{Billed, Seen, Win, spend, unix_ms};
-use crate::program::until;
+use crate::program::{nanos, until};
 
 /// As many as a normal test run has time for.
 const KILLS: u64 = 8;

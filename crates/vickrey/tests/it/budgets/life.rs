@@ -193,14 +193,6 @@ impl Drop for Life {
     }
 }
 
-/// Parses an amount of the API.
-pub fn nanos(money: &Value) -> u64 {
-    let money = money.as_str().unwrap();
-    let (whole, part) = money.split_once('.').unwrap_or((money, ""));
-    let part: u64 = format!("{part:0<9}").parse().unwrap();
-    whole.parse::<u64>().unwrap() * 1_000_000_000 + part
-}
-
 /// An amount in the format of files.
 pub fn money(nanos: u64) -> String {
     format!("\"{}.{:09}\"", nanos / 1_000_000_000, nanos % 1_000_000_000)

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::books::log;
-use super::life::{Life, SEAT, Sold, campaign, configure, define, dsp, nanos};
-use crate::program::PATIENCE;
+use super::life::{Life, SEAT, Sold, campaign, configure, define, dsp};
+use crate::program::{PATIENCE, nanos};
 
 /// Budgets in nanos. A win costs 3, 2.5 and 2 million, so all of each can be spent.
 const LIMITS: [(&str, u64); 3] = [(SEAT, 9_000_000), ("summer", 10_000_000), ("autumn", 6_000_000)];

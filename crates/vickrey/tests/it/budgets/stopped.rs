@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use super::life::{Caller, Life, Sold, campaign, configure, define, dsp, nanos};
-use crate::program::PATIENCE;
+use super::life::{Caller, Life, Sold, campaign, configure, define, dsp};
+use crate::program::{PATIENCE, nanos};
 
 /// The budget of twenty wins, and the price of each.
 const LIMIT: u64 = 50_000_000;

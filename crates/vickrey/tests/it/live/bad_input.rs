@@ -177,11 +177,7 @@ fn without_a_token_a_stranger_can_do_nothing_and_is_disconnected() {
     let secret = "secret = \"a secret of at least thirty-two bytes\"";
     let tables = TABLES.replace("trust_loopback = true", "");
     let floor = Floor::with(&format!("{tables}[[live.key]]\nid = \"key-1\"\n{secret}\n"));
-    let token = |args: &[&str]| {
-        let mut sign = vickrey(&["live", "token", "--config"]);
-        sign.arg(floor.server.config_file()).args(args);
-        check(&mut sign, 0, &[], &[]).0.trim().to_owned()
-    };
+    let token = |args: &[&str]| floor.token(args);
     let mut stranger = floor.client();
     for command in [
         json!({ "op": "subscribe", "topic": "news" }),

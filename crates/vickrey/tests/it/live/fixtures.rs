@@ -11,7 +11,7 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{HandshakeError, Message, WebSocket};
 
 use crate::operations::fixtures::{Answer, Server, answer};
-use crate::program::PATIENCE;
+use crate::program::{PATIENCE, check, vickrey};
 
 /// A server without an exchange.
 pub const TABLES: &str = r#"[runtime]
@@ -63,6 +63,13 @@ impl Floor {
         let mut client = Client::over(stream.into(), &self.address(), "");
         assert_eq!(client.next()["type"], "welcome");
         client
+    }
+
+    /// A token with these claims.
+    pub fn token(&self, claims: &[&str]) -> String {
+        let mut sign = vickrey(&["live", "token", "--config"]);
+        sign.arg(self.server.config_file()).args(claims);
+        check(&mut sign, 0, &[], &[]).0.trim().to_owned()
     }
 
     /// A number of `GET /v1/live`.

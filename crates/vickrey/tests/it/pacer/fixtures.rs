@@ -13,7 +13,7 @@ use pacer_wire::{FrameKind, Hello, ProtocolError, RawFrame, write_hello};
 use units::Cpm;
 
 use crate::operations::fixtures::Server;
-use crate::program::{PATIENCE, until};
+use crate::program::{PATIENCE, nanos, until};
 
 /// A budget that no test spends.
 pub const BUDGET: &str = "1000.00";
@@ -117,8 +117,7 @@ impl Pacer {
     /// A campaign's spend in nanos, as the ledger has it.
     pub fn spend(&self, campaign: &str) -> u64 {
         let shown = self.server.get(&format!("/v1/campaigns/{campaign}/spend"));
-        let spend = shown["life"].as_str().unwrap_or_else(|| panic!("{shown}"));
-        nanos(spend)
+        nanos(&shown["life"])
     }
 
     /// Connects and writes bytes; returns what the server says until it closes.
@@ -132,12 +131,6 @@ impl Pacer {
         let _reset = stream.read_to_end(&mut answer);
         answer
     }
-}
-
-/// Nanos of a decimal amount.
-fn nanos(text: &str) -> u64 {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    format!("{whole}{fraction:0<9}").parse().unwrap_or_else(|_| panic!("{text} is no amount"))
 }
 
 /// The hello of the first client.
