@@ -4,6 +4,7 @@
 mod args;
 mod bidder;
 mod campaigns;
+mod feed;
 mod format;
 mod pacer;
 mod screen;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use audit::LaneKind;
 use exchange_serve::{AUCTION_PATH, Exchange};
+use live_serve::Live;
 use runtime::config::{Loaded, parse_loaded};
 use runtime::control::Control;
 use runtime::listen::listen;
@@ -95,11 +97,12 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
     // Beacons name the port: it is taken before the configuration is written.
     let any_port = || listen(([127, 0, 0, 1], 0).into()).map_err(CommandFailure::unavailable);
-    let (callers, bidders) = (any_port()?, any_port()?);
+    let (callers, bidders, watchers) = (any_port()?, any_port()?, any_port()?);
     let pacer = bidders.local_addr()?;
     let places = DemoPlaces {
         callers: callers.local_addr()?,
         bidders: Some(pacer),
+        watchers: watchers.local_addr()?,
         operators: ([127, 0, 0, 1], 0).into(),
         dsps: fleet.addresses(),
         budgets: &folder.path().join("budgets"),
@@ -116,32 +119,35 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
         effective,
         file: None,
         folder: folder.path(),
-        listeners: vec![callers, bidders],
+        listeners: vec![callers, bidders, watchers],
         shutdown: shutdown.clone(),
         control: Control::start()?,
     };
     let shell = Shell::start(&services(), config, options).map_err(CommandFailure::of_shell)?;
-    let metrics_url = format!("http://{}/metrics", shell.admin_address());
+    let admin = shell.admin_address();
     let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
     let budgets = shell.service::<CampaignBudgets>();
+    let live = shell.service::<Live>().expect("the demo configures a live floor");
+    let follower = feed::follow(live.address())?;
     let mut out = output(args.json);
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
-    writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
+    writeln!(out, "metrics at http://{admin}/metrics; Ctrl-C ends the demo with its report")?;
+    writeln!(out, "auctions as they clear: vickrey watch --at {}\n", live.address())?;
     let (beacons, budgets) = (beacons_at(places.callers), budgets.as_deref());
-    let watched = WatchedDemo { args, exchange: &exchange, budgets, url: &url };
+    let watched = WatchedDemo { args, exchange: &exchange, budgets, live: &live, url: &url };
     let DemoReport { report, bidder } = drive(&watched, &beacons, pacer, &mut *out)?;
     let summed = summarise(&exchange, &report, &mut *out)?;
-    if let Some(budgets) = budgets {
-        writeln!(out, "{}", campaigns::lines(budgets, args).join("\n"))?;
-    }
+    let campaigns = budgets.map_or_else(Vec::new, |budgets| campaigns::lines(budgets, args));
+    writeln!(out, "{}\n\n{}", campaigns.join("\n"), feed::brief(&live))?;
     write!(out, "\nseen by the callers\n{report}\nseen by the bidder\n{bidder}")?;
-    let campaign = [bidder::CAMPAIGN];
-    let spent = budgets.map_or(0, |it| bidder::await_books(it, &campaign, bidder.billed_nanos));
+    let billed = bidder.billed_nanos;
+    let spent = budgets.map_or(0, |it| bidder::await_books(it, &[bidder::CAMPAIGN], billed));
     shutdown.begin();
     let ended = shell.join();
+    drop(follower.join());
     fleet.stop()?;
     ended.map_err(CommandFailure::of_shell)?;
-    bidder::compare(spent, bidder.billed_nanos)?;
+    bidder::compare(spent, billed)?;
     if args.json {
         let result = json!({ "summary": summed, "callers": report, "bidder": bidder });
         return print_json(&record, result);
@@ -290,6 +296,7 @@ struct DemoPlaces<'p> {
     callers: SocketAddr,
     /// None: without a pacer.
     bidders: Option<SocketAddr>,
+    watchers: SocketAddr,
     operators: SocketAddr,
     dsps: &'p [SocketAddr],
     budgets: &'p Path,
@@ -314,6 +321,7 @@ fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
     let places = DemoPlaces {
         callers: local(8080),
         bidders: None,
+        watchers: local(7200),
         operators: local(9464),
         dsps: &dsps,
         budgets: Path::new("budgets"),
@@ -338,7 +346,7 @@ fn beacons_at(address: SocketAddr) -> String {
 
 /// The exchange's configuration, as a file would have it.
 fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
-    let DemoPlaces { callers, bidders, operators, dsps, budgets, record } = *places;
+    let DemoPlaces { callers, bidders, watchers, operators, dsps, budgets, record } = *places;
     let beacons = beacons_at(callers);
     let mut text = format!(
         "[runtime]\nshards = {}\n\n[admin]\nlisten = \"{operators}\"\n\n[log]\nfilter = \"warn\"\n\n\
@@ -352,6 +360,7 @@ fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
         Value::from(budgets.to_string_lossy()),
         Value::from(record.to_string_lossy())
     );
+    let _ = write!(text, "\n[live]\nlisten = \"{watchers}\"\ntrust_loopback = true\n");
     if let Some(bidders) = bidders {
         let id = bidder::CLIENT;
         let _ = write!(

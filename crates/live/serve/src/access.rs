@@ -15,7 +15,7 @@ use live_core::protocol::{LiveError, LiveErrorCode};
 use live_core::rights::LiveRights;
 
 use crate::config::LiveConfig;
-use tokens::TokenVerifier;
+pub(crate) use tokens::TokenVerifier;
 
 pub use tokens::sign_token;
 

@@ -22,10 +22,12 @@ mod shard;
 mod socket;
 mod stream;
 mod subscription;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use access::sign_token;
 pub use config::{ClientLimits, LiveConfig, LotsConfig, SigningKey};
 pub use http::{EVENTS_PATH, FEED_PATH, PUBLISH_PATH};
 pub use live_core::rights::LiveClaims;
 pub use lots::{HOLDS, SOLD_LOTS};
-pub use service::Live;
+pub use service::{FeedFigures, Live};

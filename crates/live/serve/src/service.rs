@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use eventlog::lane::FirehoseRing;
 use record::{RECORD, Record};
-use runtime::admin::{Api, ChangeAllowance};
+use runtime::admin::{Api, ChangeAllowance, Readiness};
 use runtime::config::Section;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::service::{
@@ -37,9 +39,10 @@ pub struct Live {
 }
 
 struct LiveThreads {
-    _publisher: PublisherThread,
-    _replay: ReplayThread,
-    _lots: Option<LotsThread>,
+    publisher: PublisherThread,
+    replay: ReplayThread,
+    /// None without lots.
+    lots: Option<LotsThread>,
 }
 
 /// What a shard takes over.
@@ -96,11 +99,7 @@ impl Service for Live {
             context,
             counts: PerShard::new(startup.shards),
             parts,
-            threads: Mutex::new(Some(LiveThreads {
-                _publisher: publisher,
-                _replay: replay,
-                _lots: lots,
-            })),
+            threads: Mutex::new(Some(LiveThreads { publisher, replay, lots })),
         }))
     }
 }
@@ -120,6 +119,49 @@ fn start_lots(
     let parts = LotsParts { record: record.clone(), holds, sold };
     let started = LotsThread::start(parts, lots.floor(), startup.shards);
     started.map(Some).map_err(ServiceError::unavailable)
+}
+
+/// What the feed has done since the start of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedFigures {
+    /// Messages made, each counted once.
+    pub messages: u64,
+    /// Messages handed to sockets, counted by subscriber.
+    pub delivered: u64,
+    /// Subscriptions now.
+    pub subscriptions: i64,
+    /// How far broadcasting is behind the log.
+    pub lag: Duration,
+}
+
+impl Live {
+    /// The address for clients.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether no thread of it has ended before its time.
+    fn is_running(&self) -> bool {
+        let threads = self.threads.lock().expect("nothing panics with it");
+        threads.as_ref().is_some_and(|threads| {
+            let lots = threads.lots.as_ref().is_none_or(LotsThread::is_running);
+            lots && threads.publisher.is_running() && threads.replay.is_running()
+        })
+    }
+
+    /// What the feed has done.
+    pub fn figures(&self) -> FeedFigures {
+        let shards = self.counts.iter();
+        let progress = self.context.publisher.progress();
+        FeedFigures {
+            messages: progress.messages.load(Ordering::Relaxed),
+            delivered: self.counts.iter().map(|shard| shard.delivered.value()).sum(),
+            subscriptions: shards
+                .map(|shard| shard.strict.value() + shard.conflating.value())
+                .sum(),
+            lag: progress.lag(),
+        }
+    }
 }
 
 impl RunningService for Live {
@@ -151,6 +193,10 @@ impl RunningService for Live {
         if let Some(lots) = self.context.lots.clone() {
             exposition.add(move |page| lots.counts.expose(page));
         }
+    }
+
+    fn add_readiness(self: Arc<Self>, readiness: &mut Readiness) {
+        readiness.add("live", move || self.is_running());
     }
 
     fn admin_apis(self: Arc<Self>, changes: &ChangeAllowance) -> Vec<Api> {

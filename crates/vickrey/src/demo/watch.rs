@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use console::style;
 use exchange_serve::{Exchange, ExchangeConfig};
+use live_serve::Live;
 use testbed::load::LoadProgress;
 use testbed::pacer::PacerLoadProgress;
 
 use super::args::DemoArgs;
 use super::screen::{Screen, ScreenSize};
 use super::summary::{CallerLatency, DemoSummary, Totals};
-use super::{bidder, campaigns};
+use super::{bidder, campaigns, feed};
 use crate::config::budgets::CampaignBudgets;
 
 /// Interval between pages on a terminal, and between lines otherwise.
@@ -33,6 +34,7 @@ pub(super) struct WatchedDemo<'w> {
     pub(super) args: &'w DemoArgs,
     pub(super) exchange: &'w Exchange,
     pub(super) budgets: Option<&'w CampaignBudgets>,
+    pub(super) live: &'w Live,
     pub(super) url: &'w str,
 }
 
@@ -95,12 +97,14 @@ fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
     let summary = moment.summary(&generation.config);
     let campaigns = watched.budgets.map(campaigns::brief).unwrap_or_default();
     let decisions = moment.bidder.map_or(0, |bidder| bidder.requests);
-    format!("{}{campaigns}  pacer {decisions} decisions", summary.line(moment.elapsed))
+    let fed = watched.live.figures().delivered;
+    let summary = summary.line(moment.elapsed);
+    format!("{summary}{campaigns}  pacer {decisions} decisions  feed {fed} messages")
 }
 
 /// A page that fits a screen of this size.
 fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> String {
-    let WatchedDemo { args, exchange, budgets, url } = *watched;
+    let WatchedDemo { args, exchange, budgets, live, url } = *watched;
     let left = args.duration.saturating_sub(moment.elapsed).as_secs();
     let in_flight = moment.progress.map_or(0, |progress| progress.in_flight);
     let title = format!(
@@ -120,6 +124,7 @@ fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> Str
     if let Some(bidder) = &moment.bidder {
         writeln!(page, "pacer: {}", bidder::brief(bidder, None)).expect("a String takes any text");
     }
+    writeln!(page, "{}", feed::brief(live)).expect("a String takes any text");
     page.push('\n');
     let rows = size.rows.saturating_sub(page.lines().count() + 1);
     page.push_str(&summary.tables(rows, size.columns));

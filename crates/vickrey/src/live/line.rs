@@ -21,6 +21,7 @@ pub(super) fn message(message: &Value) -> Option<String> {
         }
         ("message", "deals") => format!("{}  {}", text(&data["deal"]["id"]), fates(data)),
         ("message", "campaigns") => format!("{}  {}", text(&data["campaign"]), fates(data)),
+        ("message", "lots") => lot(data),
         ("message", "system") => {
             let dsps = data["dsps"].as_array().map_or(0, Vec::len);
             format!("generation {} of the configuration, {dsps} DSPs", data["number"])
@@ -67,6 +68,24 @@ fn auction(data: &Value) -> String {
         let price = price(&sale["price_micros"]);
         let (dsp, seat) = (text(&sale["dsp"]), text(&sale["seat"]));
         let _ = write!(line, "  {dsp}/{seat} {}", style(format!("{price} {currency}")).bold());
+    }
+    line
+}
+
+fn lot(data: &Value) -> String {
+    let (lot, event) = (text(&data["id"]), text(&data["event"]));
+    let shown = match event.as_str() {
+        "bid" | "opened" => style(event).green(),
+        "cancelled" => style(event).red(),
+        _ => style(event).yellow(),
+    };
+    let mut line = format!("{lot}  {shown}");
+    if let Some(price) = data["price"].as_str() {
+        let (price, leader) = (style(visible(price)).bold(), text(&data["leader"]));
+        let _ = write!(line, "  {price} by {leader}, {} bids", data["bids"]);
+    }
+    if data["reserve_met"] == Value::Bool(false) {
+        line.push_str(", reserve not met");
     }
     line
 }

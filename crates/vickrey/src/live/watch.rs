@@ -33,7 +33,8 @@ pub(crate) struct WatchArgs {
     /// The live floor's listener
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7200")]
     at: String,
-    /// Topic to follow: auctions, wins, fates, deals, campaigns, system, or a declared one;
+    /// Topic to follow: auctions, wins, fates, deals, campaigns, lots, system, or a declared
+    /// one;
     /// repeatable. The filter applies to those about auctions
     #[arg(long = "topic", value_name = "TOPIC", default_value = "auctions")]
     topics: Vec<String>,

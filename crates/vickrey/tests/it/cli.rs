@@ -430,6 +430,8 @@ fn the_demo_runs_to_its_end() {
         "  pacer ",
         "bidder (pacer)",
         "seen by the bidder",
+        "auctions as they clear: vickrey watch --at 127.0.0.1:",
+        "feed: 1 subscribed, ",
     ] {
         assert!(out.contains(want), "no `{want}` in:\n{out}");
     }
@@ -441,6 +443,10 @@ fn the_demo_runs_to_its_end() {
     assert_eq!(row("sent"), 120);
     assert!(row("  with bids") > 60, "{out}");
     assert_eq!(row("not valid"), 0, "{out}");
+    // Each of the 120 auctions is a message, but the last may still be on their way.
+    let told = out.lines().find(|line| line.starts_with("feed:")).unwrap();
+    let messages = told.split_whitespace().nth(3).unwrap().parse::<u64>().unwrap();
+    assert!((100..=120).contains(&messages), "{told}");
 }
 
 /// The printed configuration can be run, and contains nothing of the finished demo.

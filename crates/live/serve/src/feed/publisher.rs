@@ -128,6 +128,13 @@ impl PublisherThread {
     }
 }
 
+impl PublisherThread {
+    /// Whether it has not ended.
+    pub fn is_running(&self) -> bool {
+        self.join.as_ref().is_some_and(|join| !join.is_finished())
+    }
+}
+
 impl Drop for PublisherThread {
     fn drop(&mut self) {
         self.handle.progress.is_ending.store(true, Ordering::Release);

@@ -93,6 +93,13 @@ impl ReplayThread {
     }
 }
 
+impl ReplayThread {
+    /// Whether it has not ended.
+    pub fn is_running(&self) -> bool {
+        self.join.as_ref().is_some_and(|join| !join.is_finished())
+    }
+}
+
 impl Drop for ReplayThread {
     fn drop(&mut self) {
         let _ended = self.handle.0.send(ReplayOrder::End);

@@ -10,7 +10,7 @@ use live_core::lots::LotStatus;
 use runtime::metrics::MetricsPage;
 
 /// Written by one thread, read by any.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LotCounts {
     /// Bids that were accepted, each once.
     pub accepted: AtomicU64,
@@ -20,6 +20,19 @@ pub(crate) struct LotCounts {
     by_status: [AtomicU64; LotStatus::ALL.len()],
     /// Commands that were refused, by reason.
     refused: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Default for LotCounts {
+    fn default() -> Self {
+        // An alert may ask for these before they happen.
+        let refused = ["busy", "paused", "over_account"].map(|reason| (reason, 0));
+        Self {
+            accepted: AtomicU64::default(),
+            records: AtomicU64::default(),
+            by_status: Default::default(),
+            refused: Mutex::new(refused.into()),
+        }
+    }
 }
 
 impl LotCounts {

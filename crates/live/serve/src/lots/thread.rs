@@ -167,6 +167,13 @@ impl LotsThread {
     }
 }
 
+impl LotsThread {
+    /// Whether it has not ended.
+    pub fn is_running(&self) -> bool {
+        self.join.as_ref().is_some_and(|join| !join.is_finished())
+    }
+}
+
 impl Drop for LotsThread {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Release);
