@@ -305,6 +305,26 @@ impl<R> LotDesk<R> {
         self.lot.holds().map(request).chain(self.charge.clone()).collect()
     }
 
+    /// The ledger has ended a hold: if the winner has paid by it, that is logged.
+    pub fn ended(
+        &mut self,
+        now_ms: u64,
+        attempt: HoldAttempt,
+        floor: &mut FloorState<R>,
+        outlet: &mut impl FloorOutlet<R>,
+    ) {
+        let is_charge = |message: &mut HoldMessage| matches!(message, HoldMessage::End { attempt: own, .. } if *own == attempt);
+        if self.charge.take_if(is_charge).is_some() {
+            let (lot, body) = (self.lot.terms().id.clone(), LotRecordBody::Paid);
+            self.last = floor.log(LotRecord { lot, at_ms: now_ms, body, news: None }, outlet);
+        }
+    }
+
+    /// The log says that the winner has paid.
+    pub fn paid(&mut self) {
+        self.charge = None;
+    }
+
     /// What the exchange is to deliver. None unless it is sold.
     pub fn sold(&self) -> Option<SoldLot> {
         let Some(LotResult::Sold(sale)) = self.lot.result() else { return None };
@@ -338,7 +358,7 @@ impl<R> LotDesk<R> {
     pub fn needed_until_ms(&self) -> Option<u64> {
         let last_ms = self.lot.result().map(|_| self.lot.last_ms())?;
         let delivered = self.sold().map(|sold| sold.deal.ends_ms);
-        let is_idle = self.holding.is_none() && self.waiting.is_empty();
+        let is_idle = self.holding.is_none() && self.waiting.is_empty() && self.charge.is_none();
         is_idle.then(|| delivered.map_or(last_ms, |ends_ms| ends_ms.max(last_ms)))
     }
 

@@ -31,6 +31,8 @@ pub enum LotRecordBody {
         /// The attempt by which the ledger holds the money of a bid. None of other events.
         attempt: Option<HoldAttempt>,
     },
+    /// The ledger has charged what the winner paid at the close: it is not told again.
+    Paid,
 }
 
 #[derive(Serialize)]

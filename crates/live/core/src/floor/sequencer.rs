@@ -117,6 +117,10 @@ impl<R> LotFloor<R> {
                 }
                 desk.apply(event, attempt).1
             }
+            LotRecordBody::Paid => {
+                self.desks.get_mut(&id).ok_or(ReplayProblem::NotCreated)?.paid();
+                None
+            }
         };
         match (news, replayed) {
             (None, None) => Ok(()),
@@ -238,7 +242,12 @@ impl<R> LotFloor<R> {
         let (key, attempt, refusal) = match reply {
             HoldReply::Held { key, attempt } => (key, attempt, None),
             HoldReply::Refused { key, attempt, refusal } => (key, attempt, Some(refusal)),
-            HoldReply::Ended { .. } => return,
+            HoldReply::Ended { key, attempt } => {
+                if let Some(desk) = self.desks.get_mut(&key.lot) {
+                    desk.ended(now_ms, attempt, &mut self.state, outlet);
+                }
+                return;
+            }
         };
         let Some(desk) = self.desks.get_mut(&key.lot) else { return };
         desk.held(attempt, refusal, &mut self.state, outlet);

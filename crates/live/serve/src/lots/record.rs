@@ -31,6 +31,7 @@ pub(crate) fn encode(record: &LotRecord, out: &mut Vec<u8>) {
     };
     match body {
         LotRecordBody::Created(terms) => message.created = Some(terms_message(terms)),
+        LotRecordBody::Paid => message.paid = Some(v1::LotPaid {}),
         LotRecordBody::Event { kind, attempt } => match kind {
             LotEventKind::Opened => message.opened = Some(v1::LotOpened {}),
             LotEventKind::Bid { number, bid } => {
@@ -128,7 +129,8 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LotRecord, LotRecordError> {
             .cancelled
             .map(|cancelled| event(LotEventKind::Cancelled { reason: cancelled.reason })),
     );
-    let Ok([body]) = <[_; 1]>::try_from(bodies) else { return Err(Field("created to cancelled")) };
+    bodies.extend(message.paid.map(|_| LotRecordBody::Paid));
+    let Ok([body]) = <[_; 1]>::try_from(bodies) else { return Err(Field("created to paid")) };
     Ok(LotRecord { lot, at_ms: message.at_ms, body, news })
 }
 

@@ -81,6 +81,7 @@ fn records() -> Vec<LotRecord> {
         record(bid, None),
         record(event(LotEventKind::Extended { closes_ms: 77 }), Some("{}")),
         record(event(LotEventKind::Closed), Some("{}")),
+        record(LotRecordBody::Paid, None),
         record(event(LotEventKind::Cancelled { reason: "no stock".to_owned() }), Some("{}")),
     ]
 }
@@ -109,8 +110,8 @@ fn impossible_values_are_told() {
     };
     check(&|it| it.id = "a b".to_owned(), "id");
     check(&|it| it.news = Some(vec![0xff]), "news");
-    check(&|it| it.bid = None, "created to cancelled");
-    check(&|it| it.closed = Some(v1::LotClosed {}), "created to cancelled");
+    check(&|it| it.bid = None, "created to paid");
+    check(&|it| it.closed = Some(v1::LotClosed {}), "created to paid");
     check(&|it| it.created = Some(v1::LotTerms::default()), "created.deal");
     let bid = |it: &mut v1::Lot, maximum_micros, currency: &str| {
         let currency = currency.to_owned();
@@ -123,7 +124,7 @@ fn impossible_values_are_told() {
 proptest! {
     #[test]
     fn any_bytes_are_decoded_or_refused(
-        at in 0_usize..8,
+        at in 0_usize..9,
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut bytes = Vec::new();
