@@ -142,6 +142,8 @@ impl Ledger {
             leases: leases.clone(),
             folds: folds.clone(),
             strays,
+            holds: Vec::new(),
+            hold_folds: Vec::new(),
             applied_seq,
             life,
             lifetimes_from,
