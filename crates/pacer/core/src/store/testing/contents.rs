@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::messages::Epoch;
 use crate::store::{
     AUDIT_ENTRIES_MAX, AuditEntry, AuditKey, Batch, ChargeKey, DefinitionChange, DefinitionKey,
-    EpochLifetime, EpochStart, Fold, HoldState, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial,
-    StoreQuery, StoreWriter, StoredDefinition, StoredHold, StoredHoldKey, SumKey,
+    EpochLifetime, EpochStart, Fold, HoldState, Lease, LeaseKey, QueryResult, SpentSum,
+    StoreDenial, StoreQuery, StoreWriter, StoredDefinition, StoredHold, StoredHoldKey, SumKey,
 };
 use units::Nanos;
 

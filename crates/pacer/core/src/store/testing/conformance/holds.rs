@@ -87,7 +87,8 @@ fn later_attempt<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let name = key(writer, "a", 1);
     let released = hold(1, 5, HoldState::Released);
     let stands = hold(2, 8, HoldState::Standing);
-    let rows = [(released.clone(), &released), (stands.clone(), &stands), (released.clone(), &stands)];
+    let rows =
+        [(released.clone(), &released), (stands.clone(), &stands), (released.clone(), &stands)];
     for (number, (row, want)) in (1..).zip(rows) {
         let sent = [(name.clone(), row)];
         same("a row", &bench.submit(writer, &batch(number, &sent, &[]))?, &Ok(()))?;
@@ -159,7 +160,7 @@ fn not_folded<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let rest = [(key(one, "b", 1), hold(2, 8, HoldState::Standing))];
     let denied = bench.submit(one, &batch(2, &rest, std::slice::from_ref(&name)))?;
     same("it stands", &denied, &Err(StoreDenial::HoldStanding(name.clone())))?;
-    for sent in [batch(1, &[], &[name.clone()]), batch(1, &rows, &[])] {
+    for sent in [batch(1, &[], std::slice::from_ref(&name)), batch(1, &rows, &[])] {
         let ended = bench.submit(two, &sent)?;
         same("another's", &matches!(ended, Err(StoreDenial::Invalid(_))), &true)?;
     }
