@@ -171,14 +171,22 @@ impl Ledger {
         }
     }
 
-    /// A later attempt means that the earlier one's bid was never logged.
+    /// A later attempt means that the earlier one's bid was never logged: the next start would
+    /// release its hold in any case, so its end need not be durable before it is answered.
     fn supersede(&mut self, name: &HoldName, outbox: &mut LedgerOutbox) {
-        let Some(hold) = self.holds.get_mut(name).filter(|hold| hold.stands()) else { return };
-        if hold.awaited.take() == Some(AwaitedCommit::Hold) {
-            let denial = HoldDenial::Unavailable("a later attempt for the same bid was made");
-            answer(name, hold.row.attempt, HoldOutcome::Refused(denial), outbox);
+        let earlier = self.holds.get_mut(name).filter(|hold| !is_charged(hold));
+        let Some(hold) = earlier else { return };
+        let denial = HoldDenial::Unavailable("a later attempt for the same bid was made");
+        let outcome = hold.awaited.take().map(|awaited| match awaited {
+            AwaitedCommit::Hold => HoldOutcome::Refused(denial),
+            AwaitedCommit::End => HoldOutcome::Ended,
+        });
+        if let Some(outcome) = outcome {
+            answer(name, hold.row.attempt, outcome, outbox);
         }
-        self.finish(name, HoldState::Released);
+        if hold.stands() {
+            self.finish(name, HoldState::Released);
+        }
     }
 
     fn decide(&mut self, placement: &HoldPlacement) -> Result<HoldDecision, HoldDenial> {

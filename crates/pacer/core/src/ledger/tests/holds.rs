@@ -493,6 +493,15 @@ fn repeated_and_outdated_placements_change_nothing_and_a_later_attempt_replaces(
     bench.commit();
     let held: Vec<_> = bench.answers.iter().map(|answer| answer.attempt).collect();
     assert_eq!(held, [at(9)]);
+    // Nor is the end of an earlier attempt forgotten.
+    let end = HoldState::Released;
+    bench.tell(HoldInput::End { name: name(1), attempt: at(9), end });
+    let last = HoldPlacement { attempt: at(10), ..bid(1, 100) };
+    bench.tell(HoldInput::Place(last));
+    bench.pass(1);
+    let [.., ended, held] = &bench.answers[..] else { panic!("{:?}", bench.answers) };
+    assert_eq!((ended.attempt, &ended.outcome), (at(9), &HoldOutcome::Ended));
+    assert_eq!((held.attempt, &held.outcome), (at(10), &HoldOutcome::Held));
 }
 
 #[test]
