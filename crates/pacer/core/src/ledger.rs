@@ -12,6 +12,8 @@
 //! themselves. A batch with an unknown outcome counts as exposure, and nothing of it is granted
 //! until a later batch with the same content is committed.
 //!
+//! A hold is exposure of its account as well, from the decision to its end.
+//!
 //! **Two sources.** Shards' reports decide what may be granted again. The durable log
 //! ([`SettlementRecord`]) decides what batches record as spent. So a batch agrees with its
 //! `applied_seq` to the record, and a restart resumes after it with the same messages.
@@ -22,6 +24,7 @@ mod account;
 mod campaign;
 mod epoch_lifetimes;
 mod folding;
+mod holds;
 mod incoming;
 mod leasing;
 mod limits;
@@ -38,9 +41,11 @@ use units::{Nanos, Tick};
 use crate::calendar::{Calendar, CalendarHour, Period};
 use crate::messages::{CampaignIndex, Epoch};
 use crate::store::{
-    EpochLifetime, Fold, Lease, LeaseKey, SpentSum, StoreWriter, SumKey, UnattributedWin,
+    EpochLifetime, Fold, HoldName, Lease, LeaseKey, SpentSum, StoreWriter, StoredHold, SumKey,
+    UnattributedWin,
 };
 use account::LedgerAccount;
+use account::holds::HoldBook;
 use campaign::LedgerCampaign;
 use campaign::book::{DeadLease, late_of, left_of};
 use epoch_lifetimes::EpochLifetimes;
@@ -55,7 +60,8 @@ pub use limits::level::{LimitLevel, LimitOwner};
 pub use settings::LedgerSettings;
 pub use standing::{AccountDiagnosis, HourSpend, Spend, SpendDiagnosis};
 pub use step::{
-    AcceptedDefinition, LedgerInput, LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
+    AcceptedDefinition, HoldAnswer, HoldDenial, HoldInput, HoldOutcome, HoldPlacement, LedgerInput,
+    LedgerOutbox, LedgerReply, LedgerTime, SettlementRecord,
 };
 
 /// How far the wall clock may have gone back at a start. Leases further ahead mean that it was
@@ -85,6 +91,8 @@ struct BatchInFlight {
     number: u64,
     leases: Vec<(LeaseKey, Lease)>,
     folds: Vec<Fold>,
+    holds: Vec<(HoldName, StoredHold)>,
+    hold_folds: Vec<HoldName>,
     applied_seq: u64,
     lasted: Duration,
     /// The oldest epoch that still has frozen budget once the batch is committed.
@@ -121,6 +129,7 @@ pub struct Ledger {
     /// Wins of dropped leases that no batch contains yet.
     strays: Vec<UnattributedWin>,
     epoch_lifetimes: EpochLifetimes,
+    holds: HoldBook,
     is_replayed: bool,
     closed_shards: BTreeSet<u16>,
     receipts: BTreeMap<(CampaignIndex, Period, u16), u64>,
@@ -191,6 +200,7 @@ impl Ledger {
             saved_seq: applied_seq,
             strays: Vec::new(),
             epoch_lifetimes,
+            holds: HoldBook::default(),
             is_replayed: false,
             closed_shards: BTreeSet::new(),
             receipts: BTreeMap::new(),
@@ -265,6 +275,7 @@ impl Ledger {
             && self.unsaved.is_empty()
             && self.orphans_unsaved.is_empty()
             && self.strays.is_empty()
+            && self.holds.unsaved.is_empty()
             && !self.is_life_due()
             && self.saved_seq == self.applied_seq
     }

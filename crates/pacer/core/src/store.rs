@@ -8,6 +8,8 @@
 //!
 //! **Folds.** Closed leases are summed by day, then by campaign, to bound the store. See [`Fold`].
 //!
+//! **Holds.** Bids of lots put money on hold, without expiry. See [`StoredHold`].
+//!
 //! **Epoch lifetimes.** Batches record how long their epoch has lasted, which bounds when earlier epochs
 //! ended. See [`EpochLifetime`].
 //!
@@ -16,6 +18,7 @@
 
 mod epoch_lifetime;
 mod folds;
+mod holds;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -31,6 +34,9 @@ use crate::messages::{CampaignIndex, Epoch};
 
 pub use epoch_lifetime::EpochLifetime;
 pub use folds::{Fold, SpentSum, SumKey, UnattributedWin};
+pub use holds::{
+    AttemptNumber, BATCH_HOLDS_MAX, ChargeKey, HoldName, HoldState, StoredHold, StoredHoldKey,
+};
 
 /// Maximum number of leases in a batch: every campaign, in some periods.
 pub const BATCH_LEASES_MAX: usize = 1 << 20;
@@ -101,6 +107,10 @@ pub struct Batch {
     pub folds: Vec<Fold>,
     /// Wins to add to sums, ascending by log record. Skipped up to the stored `applied_seq`.
     pub strays: Vec<UnattributedWin>,
+    /// Changed holds of this node, each once.
+    pub holds: Vec<(StoredHoldKey, StoredHold)>,
+    /// Ended holds to fold, each once. Rows that no longer exist are already folded.
+    pub hold_folds: Vec<StoredHoldKey>,
     /// Sequence number of the last log record whose settlements the leases contain.
     pub applied_seq: u64,
     /// How long the batch's epoch has lasted, and how long its reservations last.
@@ -250,6 +260,12 @@ pub enum StoreDenial {
     /// A lease to be folded has an unspent remainder.
     #[error("a lease of campaign slot {} is not closed: it cannot be folded", .0.slot.0)]
     Open(LeaseKey),
+    /// A hold is stored with another end, other terms, or the charge of an earlier attempt.
+    #[error("bid {} of lot `{}` has another hold: it ends once", .0.name.bid, .0.name.lot)]
+    HoldChanged(StoredHoldKey),
+    /// A hold to be folded has not ended.
+    #[error("the hold of bid {} of lot `{}` stands: it cannot be folded", .0.name.bid, .0.name.lot)]
+    HoldStanding(StoredHoldKey),
     /// A definition is not at the expected version; `present` is 0 if it does not exist.
     #[error("{key} is at version {present}: read it and change that one")]
     Conflict { key: DefinitionKey, present: u64 },
@@ -288,6 +304,10 @@ pub enum StoreQuery {
     Sums(Option<u32>),
     /// Epoch lifetimes of a node.
     EpochLifetimes(Option<u32>),
+    /// All holds of a node.
+    Holds(Option<u32>),
+    /// All sums of folded charges of a node. For totals, read the holds first.
+    Charges(Option<u32>),
     /// All definitions of a kind.
     Definitions(StoredKind),
     /// At most this many audit entries after a key, or from the first. At most [`AUDIT_ENTRIES_MAX`], and
@@ -306,6 +326,10 @@ pub enum QueryResult {
     Sums(Vec<(SumKey, SpentSum)>),
     /// In order.
     EpochLifetimes(Vec<(StoreWriter, EpochLifetime)>),
+    /// In order.
+    Holds(Vec<(StoredHoldKey, StoredHold)>),
+    /// In order.
+    Charges(Vec<(ChargeKey, Nanos)>),
     /// Ordered by name.
     Definitions(Vec<(DefinitionKey, StoredDefinition)>),
     /// In the requested order.
@@ -445,7 +469,24 @@ impl Batch {
                 "strays are not those of applied records, in their order",
             ));
         }
+        self.check_holds()
+    }
+
+    fn check_holds(&self) -> Result<(), StoreDenial> {
+        if self.holds.len().max(self.hold_folds.len()) > BATCH_HOLDS_MAX {
+            return Err(StoreDenial::Invalid("a batch has more than a million holds: divide it"));
+        }
+        let names: BTreeSet<_> = self.holds.iter().map(|(key, _)| key).collect();
+        let folds: BTreeSet<_> = self.hold_folds.iter().collect();
+        if names.len() < self.holds.len() || folds.len() < self.hold_folds.len() {
+            return Err(StoreDenial::Invalid("a batch names a hold twice: say what it is once"));
+        }
         Ok(())
+    }
+
+    /// Whether it moves rows into sums: then older batches of its epoch are refused.
+    pub fn has_folds(&self) -> bool {
+        !self.folds.is_empty() || !self.hold_folds.is_empty()
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod digest;
 pub(crate) mod feed;
 pub(crate) mod handle;
+pub(crate) mod hold_port;
 pub(crate) mod rings;
 pub(crate) mod snapshot_writer;
 pub(crate) mod start;

@@ -32,15 +32,17 @@ pub use config::{BudgetsConfig, Spender};
 pub use keys::Keyring;
 pub use ledger::feed::{SettledReservation, SettlementFeed};
 pub use ledger::handle::{
-    DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, PacedCampaign,
+    DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, NamedAccount, PacedCampaign,
 };
+pub use ledger::hold_port::LedgerHoldPort;
 pub use ledger::rings::{HaltFlag, ShardRings};
 pub use ledger::start::{LedgerStart, LedgerStartError, LedgerThread, OpenLedger, StartedLedger};
 pub use ledger::status::LedgerStatus;
 pub use ledger::turn::LedgerFault;
 pub use ledger::zones::{ZoneError, Zones};
 pub use service::{
-    BIDDER_LEDGER, BudgetsService, LEDGER, LedgerPort, PublishedCatalogues, check_files,
+    BIDDER_LEDGER, BudgetsService, LEDGER, LEDGER_HOLDS, LedgerPort, PublishedCatalogues,
+    check_files,
 };
 pub use store::error::StoreOpenError;
 pub use store::thread::{DiskStore, StoreCounters, StoreOptions};

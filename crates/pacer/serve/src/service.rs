@@ -22,6 +22,7 @@ use crate::config::{BudgetsConfig, Spender};
 use crate::keys::Keyring;
 use crate::ledger::feed::SettlementFeed;
 use crate::ledger::handle::LedgerHandle;
+use crate::ledger::hold_port::LedgerHoldPort;
 use crate::ledger::rings::ShardRings;
 use crate::ledger::start::{LedgerStartError, LedgerThread, StartedLedger};
 use crate::ledger::turn::LedgerFault;
@@ -37,6 +38,8 @@ const CATALOGUE_TIMEOUT: Duration = Duration::from_secs(60);
 pub const LEDGER: &str = "ledger";
 /// Port through which the pacer on the wire spends them.
 pub const BIDDER_LEDGER: &str = "bidder-ledger";
+/// Port through which lots hold money for bids.
+pub const LEDGER_HOLDS: Port<LedgerHoldPort> = Port::new("ledger-holds");
 
 /// Running budgets. `R` is the exchange's part of campaigns.
 pub struct BudgetsService<R: CampaignRules> {
@@ -123,7 +126,7 @@ impl<R> CataloguePublisher<R> {
 
 impl<R: CampaignRules> Service for BudgetsService<R> {
     const NAME: &'static str = "budgets";
-    const OFFERS: &'static [&'static str] = &[LEDGER, BIDDER_LEDGER];
+    const OFFERS: &'static [&'static str] = &[LEDGER, BIDDER_LEDGER, LEDGER_HOLDS.name()];
 
     type Config = BudgetsConfig;
 
@@ -155,7 +158,8 @@ impl<R: CampaignRules> Service for BudgetsService<R> {
         let options = registry_options(&config, startup.folder);
         let prepared =
             PreparedRegistry::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
-        let StartedLedger { rings, feeds, handle, thread } = opened.begin().map_err(in_the_way)?;
+        let started = opened.begin().map_err(in_the_way)?;
+        let StartedLedger { rings, feeds, holds, handle, thread } = started;
         let (first_send, first) = channel();
         let (publishers, published): (Vec<_>, Vec<_>) =
             config.spenders.iter().map(|_| PublishedCatalogues::new()).unzip();
@@ -195,6 +199,7 @@ impl<R: CampaignRules> Service for BudgetsService<R> {
             };
             startup.ports.offer(&port_of(spender), port);
         }
+        startup.ports.offer(&LEDGER_HOLDS, holds);
         let running = Mutex::new(Some(RunningBudgets { following, registry, thread }));
         Ok(Arc::new(Self { handle, exchange, running }))
     }

@@ -264,6 +264,7 @@ fn why() {
         at_shards: cents(1),
         ready: Nanos::ZERO,
         frozen: Nanos::ZERO,
+        held: Nanos::ZERO,
         is_store_failing: false,
     };
     server.stub.state().whys.insert(CampaignIndex(1), why);
@@ -387,6 +388,7 @@ fn an_account_as_a_whole() {
         at_shards: cents(1),
         ready: Nanos::ZERO,
         frozen: Nanos::ZERO,
+        held: Nanos::ZERO,
         is_store_failing: false,
     };
     server.stub.state().account_whys.insert(0, why);

@@ -59,7 +59,9 @@ impl Ledger {
             }
             LedgerInput::ShardClosed(shard) => drop(self.closed_shards.insert(shard)),
             LedgerInput::Close => self.close(),
-            LedgerInput::Ended(number, ended) => self.end_batch(number, ended),
+            LedgerInput::AccountName(id, name) => self.name_account(id, &name),
+            LedgerInput::Hold(message) => self.take_hold(message, outbox),
+            LedgerInput::Ended(number, ended) => self.end_batch(number, ended, outbox),
             LedgerInput::Settlement(settlement) => self.settle(&settlement, outbox),
             LedgerInput::Logged(seq) => self.applied_seq = self.applied_seq.max(seq),
             LedgerInput::Replayed => self.is_replayed = true,
@@ -100,6 +102,7 @@ impl Ledger {
                 let taken = self.define_campaign(&waiting);
                 outbox.notices.push(LedgerReply::Campaign(waiting.slot, taken));
             }
+            self.adopt_holds(definition.id);
             return Ok(AcceptedDefinition { is_newer: true, excess: Nanos::ZERO });
         };
         let account = &mut self.accounts[index(at)];

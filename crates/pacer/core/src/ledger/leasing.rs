@@ -10,7 +10,9 @@ use super::step::LedgerOutbox;
 use super::{BatchInFlight, Ledger};
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch, index};
-use crate::store::{Batch, CommitOutcome, Fold, Lease, LeaseKey, SumKey, UnattributedWin};
+use crate::store::{
+    Batch, CommitOutcome, Fold, HoldName, Lease, LeaseKey, StoredHoldKey, SumKey, UnattributedWin,
+};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -56,12 +58,12 @@ impl Ledger {
             self.wake_waiting(at);
         }
         if needs.others {
-            self.search(at, slot);
+            self.search(at, Some(slot));
         }
         self.schedule(slot);
     }
 
-    fn wake_waiting(&mut self, account: usize) {
+    pub(super) fn wake_waiting(&mut self, account: usize) {
         for slot in std::mem::take(&mut self.accounts[account].waiting) {
             let (campaign, _) = self.pair(slot).expect("a campaign stays known");
             campaign.is_waiting = false;
@@ -69,8 +71,9 @@ impl Ledger {
         }
     }
 
-    /// Makes an account's campaigns return unused budget, at most once per patience.
-    fn search(&mut self, at: usize, wanting: CampaignIndex) {
+    /// Makes an account's campaigns return unused budget, at most once per patience. `wanting` needs
+    /// it; None if a hold does.
+    pub(super) fn search(&mut self, at: usize, wanting: Option<CampaignIndex>) {
         let (now, patience) = (self.now.tick, self.settings.patience);
         let account = &mut self.accounts[at];
         if account.searched_at.is_some_and(|last| now < last.after(patience)) {
@@ -78,7 +81,7 @@ impl Ledger {
         }
         account.searched_at = Some(now);
         let members = std::mem::take(&mut account.members);
-        for slot in members.iter().copied().filter(|slot| *slot != wanting) {
+        for slot in members.iter().copied().filter(|slot| Some(*slot) != wanting) {
             let (campaign, _, ctx) = self.campaign_in_step(slot).expect("a member stays known");
             if campaign.is_idle(&ctx) {
                 campaign.drain(&ctx);
@@ -86,7 +89,9 @@ impl Ledger {
             }
         }
         self.accounts[at].members = members;
-        self.wake_at_tick(wanting, now.after(patience));
+        if let Some(wanting) = wanting {
+            self.wake_at_tick(wanting, now.after(patience));
+        }
     }
 
     fn schedule(&mut self, slot: CampaignIndex) {
@@ -98,17 +103,73 @@ impl Ledger {
     }
 
     /// Leases what is needed, in order of request, and writes all unsaved changes in one batch. The
-    /// batch is self-contained: what it returns may be leased elsewhere in it.
+    /// batch is self-contained: what it returns may be leased elsewhere in it, or put on hold. An
+    /// early batch has only unsaved changes: holds do not wait for the lease period.
     pub(super) fn lease(&mut self, outbox: &mut LedgerOutbox) {
         // At shutdown no lease period applies, unless the store refuses.
         let is_at_once = self.is_closing && !self.is_store_failing;
         let is_early = self.now.tick < self.next_lease && !is_at_once;
-        if self.in_flight.is_some() || is_early {
+        if self.in_flight.is_some() || (is_early && !self.has_urgent_holds()) {
             return;
         }
-        // Before that, sums may lack a lease or a late win of an unknown account.
-        let is_whole = self.is_replayed && self.orphans.is_empty() && !self.folding.has_waiting();
-        let hungry = if is_whole { std::mem::take(&mut self.hungry) } else { Vec::new() };
+        if !is_early {
+            self.lease_hungry();
+        }
+        let leases = self.gather();
+        // A settlement is applied once all that it has changed is in a batch.
+        let is_all = self.unsaved.is_empty() && leases.len() < self.settings.leases_max;
+        let applied_seq = if is_all { self.applied_seq } else { self.saved_seq };
+        let holds = self.holds.gather(is_all);
+        let is_alone = leases.is_empty() && holds.is_empty();
+        let folds = if is_early { Vec::new() } else { self.gather_folds(is_alone) };
+        let hold_folds = if is_early { Vec::new() } else { self.gather_hold_folds(is_alone) };
+        let strays = if is_all { self.strays.clone() } else { Vec::new() };
+        let has_folds = !folds.is_empty() || !hold_folds.is_empty();
+        let is_silent = is_alone && !has_folds && applied_seq == self.saved_seq;
+        if is_silent && !self.is_life_due() {
+            return;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        if !is_early {
+            self.next_lease = self.now.tick.after(self.settings.lease_period);
+        }
+        let (life, lifetimes_from) = self.epoch_lifetimes.say(self.now.tick);
+        let node = self.settings.node;
+        let key = |name: &HoldName| StoredHoldKey { node, name: name.clone() };
+        outbox.batch = Some(Batch {
+            number,
+            leases: leases.clone(),
+            folds: folds.clone(),
+            strays,
+            holds: holds.iter().map(|(name, row)| (key(name), row.clone())).collect(),
+            hold_folds: hold_folds.iter().map(key).collect(),
+            applied_seq,
+            life,
+            lifetimes_from,
+        });
+        let frozen_from = if is_all { self.frozen_from() } else { lifetimes_from };
+        let lasted = Duration::from_millis(life.lasted_ms);
+        self.in_flight = Some(BatchInFlight {
+            number,
+            leases,
+            folds,
+            holds,
+            hold_folds,
+            applied_seq,
+            lasted,
+            frozen_from,
+        });
+    }
+
+    /// Whether the books are complete: otherwise sums may lack a lease or a late win of an unknown
+    /// account.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_replayed && self.orphans.is_empty() && !self.folding.has_waiting()
+    }
+
+    fn lease_hungry(&mut self) {
+        let hungry = if self.is_whole() { std::mem::take(&mut self.hungry) } else { Vec::new() };
         for slot in hungry {
             let (campaign, account, ctx) =
                 self.campaign_in_step(slot).expect("a campaign stays known");
@@ -123,33 +184,6 @@ impl Ledger {
             // Other campaigns may have taken what it saw; then its gate must change.
             self.mark(slot);
         }
-        let leases = self.gather();
-        // A settlement is applied once all that it has changed is in a batch.
-        let is_all = self.unsaved.is_empty() && leases.len() < self.settings.leases_max;
-        let applied_seq = if is_all { self.applied_seq } else { self.saved_seq };
-        let folds = self.gather_folds(leases.is_empty());
-        let strays = if is_all { self.strays.clone() } else { Vec::new() };
-        let is_silent = leases.is_empty() && folds.is_empty() && applied_seq == self.saved_seq;
-        if is_silent && !self.is_life_due() {
-            return;
-        }
-        let number = self.next_number;
-        self.next_number += 1;
-        self.next_lease = self.now.tick.after(self.settings.lease_period);
-        let (life, lifetimes_from) = self.epoch_lifetimes.say(self.now.tick);
-        outbox.batch = Some(Batch {
-            number,
-            leases: leases.clone(),
-            folds: folds.clone(),
-            strays,
-            applied_seq,
-            life,
-            lifetimes_from,
-        });
-        let frozen_from = if is_all { self.frozen_from() } else { lifetimes_from };
-        let lasted = Duration::from_millis(life.lasted_ms);
-        let in_flight = BatchInFlight { number, leases, folds, applied_seq, lasted, frozen_from };
-        self.in_flight = Some(in_flight);
     }
 
     /// Unsaved leases, up to the batch's capacity; they count as in flight from now on.
@@ -210,7 +244,12 @@ impl Ledger {
     }
 
     /// Applies the outcome of a batch. Ignores all but the batch in flight.
-    pub(super) fn end_batch(&mut self, number: u64, ended: CommitOutcome) {
+    pub(super) fn end_batch(
+        &mut self,
+        number: u64,
+        ended: CommitOutcome,
+        outbox: &mut LedgerOutbox,
+    ) {
         let Some(batch) = self.in_flight.take_if(|batch| batch.number == number) else { return };
         self.is_store_failing = ended != CommitOutcome::Committed;
         match ended {
@@ -227,6 +266,8 @@ impl Ledger {
             self.end_lease(key, lease, ended);
         }
         self.end_folds(batch.folds, ended);
+        self.end_holds(batch.holds, ended, outbox);
+        self.holds.end_folds(&batch.hold_folds, ended == CommitOutcome::Committed);
     }
 
     /// Leases without a campaign are saved, unless they have changed since or have one now.
@@ -291,16 +332,33 @@ impl Ledger {
         }
     }
 
-    /// The folds of the next batch; `is_alone` if it has nothing else. Before the log is replayed a
-    /// win may still change a row.
+    /// The folds of the next batch; `is_alone` if it has nothing else.
     fn gather_folds(&mut self, is_alone: bool) -> Vec<Fold> {
-        if !self.is_replayed || self.is_closing || (self.is_store_failing && !is_alone) {
+        if !self.may_fold(is_alone) {
             return Vec::new();
         }
         let kept = u64::try_from(self.settings.hours_kept.as_millis()).unwrap_or(u64::MAX);
         let before_ms = self.now.unix_ms.saturating_sub(kept.saturating_add(HOUR_MS));
+        self.folding.take_due(self.settings.node, before_ms, self.before_day())
+    }
+
+    /// The folds of holds, of days that are over in every zone: only total limits count their sums.
+    fn gather_hold_folds(&mut self, is_alone: bool) -> Vec<HoldName> {
+        if !self.may_fold(is_alone) {
+            return Vec::new();
+        }
+        let before_day = self.before_day();
+        self.holds.take_due(before_day)
+    }
+
+    /// Before the log is replayed a win may still change a row.
+    const fn may_fold(&self, is_alone: bool) -> bool {
+        self.is_replayed && !self.is_closing && (!self.is_store_failing || is_alone)
+    }
+
+    fn before_day(&self) -> u32 {
         let today = u32::try_from(self.now.unix_ms / DAY_MS).unwrap_or(u32::MAX);
-        self.folding.take_due(self.settings.node, before_ms, today.saturating_sub(DAYS_KEPT))
+        today.saturating_sub(DAYS_KEPT)
     }
 
     /// Applies the outcome to the batch's folds. Folds without a certain commit are repeated.

@@ -34,6 +34,8 @@ pub struct SpendDiagnosis<const LEVELS: usize = 6> {
     pub ready: Nanos,
     /// Outstanding in dead epochs, and not reclaimed yet.
     pub frozen: Nanos,
+    /// On hold for standing bids of lots. Zero for a campaign.
+    pub held: Nanos,
     /// Whether the last batch was not committed.
     pub is_store_failing: bool,
 }
@@ -96,6 +98,7 @@ impl Ledger {
             at_shards: Nanos::new(campaign.outstanding()),
             ready: Nanos::new(pool),
             frozen: Nanos::new(campaign.frozen()),
+            held: Nanos::ZERO,
             is_store_failing: self.is_store_failing,
         }
     }
@@ -122,6 +125,7 @@ impl Ledger {
             at_shards: Nanos::new(at_shards),
             ready: Nanos::new(pool),
             frozen: Nanos::new(sum(&LedgerCampaign::frozen)),
+            held: Nanos::new(account.held.values().fold(0, |sum, held| sum.saturating_add(*held))),
             is_store_failing: self.is_store_failing,
         }
     }
@@ -148,6 +152,10 @@ impl Ledger {
         for book in self.members(account).flat_map(|campaign| &campaign.books) {
             let sum = unsettled.entry(book.period).or_default();
             *sum = sum.saturating_add(book.counted.held - book.settled());
+        }
+        for (period, held) in &account.held {
+            let sum = unsettled.entry(*period).or_default();
+            *sum = sum.saturating_add(*held);
         }
         let of = |period| unsettled.get(&period).copied().unwrap_or(0);
         Some(self.spent(account, &account.tally, of, unsettled.values().sum()))

@@ -1,5 +1,9 @@
 //! Inputs and outputs of a step of the ledger.
 
+mod holds;
+
+use std::sync::Arc;
+
 use units::{Currency, Nanos, Tick};
 
 use super::limits::definition::{AccountId, AccountTerms, CampaignTerms, DefinitionError, ZoneId};
@@ -8,6 +12,8 @@ use crate::messages::{
     BudgetGrant, CampaignIndex, Receipt, RefillRequest, SpendReport, SpendingGate,
 };
 use crate::store::{Batch, CommitOutcome, LeaseKey};
+
+pub use holds::{HoldAnswer, HoldDenial, HoldInput, HoldOutcome, HoldPlacement};
 
 /// The time on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub enum LedgerInput {
     Calendar(ZoneId, Calendar),
     /// An account, new or changed.
     Account(AccountTerms),
+    /// The permanent identifier of an account, before or with its definition: holds name it.
+    AccountName(AccountId, Arc<str>),
     /// A campaign, new or changed, possibly before its account. While a lease waits for its
     /// campaign nothing is leased to any, because the lease's account is unknown.
     Campaign(CampaignTerms),
@@ -61,6 +69,8 @@ pub enum LedgerInput {
     Ended(u64, CommitOutcome),
     /// From the durable log.
     Settlement(SettlementRecord),
+    /// From the owner of lots.
+    Hold(HoldInput),
     /// From the durable log: all settlements up to this record have been sent.
     Logged(u64),
     /// The whole durable log, records since the start included, and every account and campaign have
@@ -102,6 +112,8 @@ pub struct LedgerOutbox {
     pub gates: Vec<(u16, SpendingGate)>,
     /// For the source of definitions.
     pub notices: Vec<LedgerReply>,
+    /// For the owner of lots.
+    pub holds: Vec<HoldAnswer>,
 }
 
 impl LedgerOutbox {
@@ -111,5 +123,6 @@ impl LedgerOutbox {
         self.grants.clear();
         self.gates.clear();
         self.notices.clear();
+        self.holds.clear();
     }
 }

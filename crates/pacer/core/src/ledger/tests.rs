@@ -5,6 +5,7 @@ mod closing;
 mod epoch_lifetimes;
 mod folding;
 mod hardships;
+mod holds;
 mod plain;
 mod refusals;
 mod scale;

@@ -560,6 +560,7 @@ fn an_account_as_a_whole() {
         at_shards: cents(5),
         ready: Nanos::ZERO,
         frozen: Nanos::ZERO,
+        held: Nanos::ZERO,
         is_store_failing: false,
     };
     fixture.stub.state().account_whys.insert(0, why);

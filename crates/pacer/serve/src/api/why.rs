@@ -85,6 +85,8 @@ struct LedgerFigures {
     ready: AmountText,
     /// Amounts that earlier processes left outstanding.
     frozen: AmountText,
+    /// On hold for an account's standing bids of lots.
+    held: AmountText,
     /// Whether the store failed to commit the last batch.
     store_failing: bool,
 }
@@ -171,6 +173,7 @@ fn figures<const LEVELS: usize>(why: &SpendDiagnosis<LEVELS>) -> LedgerFigures {
         at_shards: money(why.at_shards),
         ready: money(why.ready),
         frozen: money(why.frozen),
+        held: money(why.held),
         store_failing: why.is_store_failing,
     }
 }

@@ -29,6 +29,15 @@ const DEFINITION_TIMEOUT: Duration = Duration::from_millis(1);
 /// How long the replay of the log may keep a process from being ready.
 const REPLAY_MAX: Duration = Duration::from_secs(60);
 
+/// An account for the ledger, with the identifier by which holds name it.
+#[derive(Clone, Debug)]
+pub struct NamedAccount {
+    /// Its permanent identifier.
+    pub name: Arc<str>,
+    /// Its limits.
+    pub terms: AccountTerms,
+}
+
 /// A campaign for the ledger: its budget and its pacing.
 #[derive(Clone, Debug)]
 pub struct PacedCampaign {
@@ -110,7 +119,7 @@ pub enum LedgerError {
 pub(crate) type ReplySender<T> = SyncSender<T>;
 
 pub(crate) enum LedgerQuery {
-    Define(Vec<AccountTerms>, Vec<PacedCampaign>, ReplySender<DefinitionReport>),
+    Define(Vec<NamedAccount>, Vec<PacedCampaign>, ReplySender<DefinitionReport>),
     /// Stores definitions and audit entries durably; the digest recognises a repeated change.
     Change(DefinitionChange, Digest, ReplySender<Result<(), StoreDenial>>),
     Read(StoreQuery, ReplySender<Result<QueryResult, StoreDenial>>),
@@ -144,7 +153,7 @@ impl LedgerHandle {
     /// Defines accounts, then campaigns. A definition no newer than the ledger's changes nothing.
     pub(crate) fn define(
         &self,
-        accounts: Vec<AccountTerms>,
+        accounts: Vec<NamedAccount>,
         campaigns: Vec<PacedCampaign>,
     ) -> Result<DefinitionReport, LedgerError> {
         let count = u32::try_from(accounts.len() + campaigns.len()).unwrap_or(u32::MAX);

@@ -14,16 +14,18 @@ use pacer_core::messages::Epoch;
 use pacer_core::pacing::{CampaignPacer, PacerOptions, PacingSnapshot};
 use pacer_core::shard::token::TokenOrigin;
 use pacer_core::store::{
-    DefinitionKey, EpochLifetime, EpochStart, Lease, LeaseKey, LeaseStore as _, QueryResult,
-    SpentSum, StoreAnswer, StoreDenial, StoreFault, StoreQuery, StoreWriter, StoredDefinition,
-    StoredKind, SumKey,
+    ChargeKey, DefinitionKey, EpochLifetime, EpochStart, Lease, LeaseKey, LeaseStore as _,
+    QueryResult, SpentSum, StoreAnswer, StoreDenial, StoreFault, StoreQuery, StoreWriter,
+    StoredDefinition, StoredHold, StoredHoldKey, StoredKind, SumKey,
 };
 use runtime::builder::Builder;
 use runtime::shutdown::Shutdown;
 use tracing::warn;
+use units::Nanos;
 
 use super::feed::{FeedReceiver, SettlementFeed};
 use super::handle::{LedgerError, LedgerHandle};
+use super::hold_port::LedgerHoldPort;
 use super::rings::{LedgerRings, RING_MESSAGES_MAX, ShardRings};
 use super::snapshot_writer::SnapshotWriter;
 use super::states::{self, ReadStates};
@@ -68,6 +70,8 @@ pub struct StartedLedger {
     pub rings: Vec<ShardRings>,
     /// One for each writer of settlements.
     pub feeds: Vec<SettlementFeed>,
+    /// For the owner of lots.
+    pub holds: LedgerHoldPort,
     /// For all others.
     pub handle: LedgerHandle,
     /// Closes the ledger.
@@ -162,6 +166,7 @@ impl LedgerStart {
         let settings = LedgerSettings { epoch: begun.epoch, ..self.settings };
         let ledger = Ledger::new(settings, clock.now(), found.leases, begun.applied_seq);
         let ledger = ledger.with_sums(found.sums).with_epoch_lifetimes(found.lives);
+        let ledger = ledger.with_holds(found.holds, found.charges);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut pacer = CampaignPacer::new(PacerOptions { shards, slot_ms });
         let writer = StoreWriter { node, epoch: begun.epoch };
@@ -180,12 +185,14 @@ impl LedgerStart {
         // Without a writer the log has nothing to replay.
         drop(feed.source(shared.clone(), waker.clone()));
         let feeds = (0..self.writers).map(|_| feed.source(shared.clone(), waker.clone())).collect();
+        let (holds, hold_receiver) = LedgerHoldPort::new(waker.clone(), shared.clone());
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
         let ends = LedgerChannels {
             rings: own,
             asks: asked,
             feed,
+            holds: hold_receiver,
             closing: Arc::clone(&closing),
             status: shared.clone(),
             zones: zones.clone(),
@@ -204,6 +211,7 @@ impl LedgerStart {
         Ok(StartedLedger {
             rings,
             feeds,
+            holds,
             handle: LedgerHandle { asks, shared, waker: waker.clone(), zones },
             thread: LedgerThread { closing, waker, ended, timeout: CLOSE_TIMEOUT, thread },
         })
@@ -269,6 +277,8 @@ struct StoredState {
     leases: Vec<(LeaseKey, Lease)>,
     sums: Vec<(SumKey, SpentSum)>,
     lives: Vec<(StoreWriter, EpochLifetime)>,
+    holds: Vec<(StoredHoldKey, StoredHold)>,
+    charges: Vec<(ChargeKey, Nanos)>,
 }
 
 /// Begins a new epoch, and reads earlier state. The error is None if the store does not answer.
@@ -282,14 +292,21 @@ fn begin(
         StoreAnswer::Begun { begun, .. } => begun.map_err(Some)?,
         other => unreachable!("an epoch was to begin: {other:?}"),
     };
-    let queries =
-        [StoreQuery::Leases(None), StoreQuery::Sums(None), StoreQuery::EpochLifetimes(Some(node))];
+    let queries = [
+        StoreQuery::Leases(None),
+        StoreQuery::Sums(None),
+        StoreQuery::EpochLifetimes(Some(node)),
+        StoreQuery::Holds(None),
+        StoreQuery::Charges(None),
+    ];
     let mut stored = StoredState::default();
     for query in queries {
         match found(store, query)? {
             QueryResult::Leases(leases) => stored.leases = leases,
             QueryResult::Sums(sums) => stored.sums = sums,
             QueryResult::EpochLifetimes(lives) => stored.lives = lives,
+            QueryResult::Holds(holds) => stored.holds = holds,
+            QueryResult::Charges(charges) => stored.charges = charges,
             other => unreachable!("nobody asked for {other:?}"),
         }
     }

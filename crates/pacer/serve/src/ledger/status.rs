@@ -48,6 +48,8 @@ pub struct LedgerStatus {
     pub accounts: u64,
     /// Campaigns defined.
     pub campaigns: u64,
+    /// Standing holds for bids of lots.
+    pub holds: u64,
     /// Batches committed.
     pub batches: u64,
     /// Batches refused.
@@ -166,6 +168,8 @@ impl SharedStatus {
             states.value(&[("ended", "failed")], status.states_failed)?;
             page.gauges("ledger_campaigns", "Defined campaigns.")?
                 .value(&[], count(status.campaigns))?;
+            page.gauges("ledger_holds", "Standing bids of lots whose money is on hold.")?
+                .value(&[], count(status.holds))?;
             page.gauges(
                 "ledger_messages_waiting",
                 "Messages that wait because a shard's ring is full.",

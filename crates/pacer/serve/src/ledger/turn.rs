@@ -27,6 +27,7 @@ use tracing::{error, info, warn};
 
 use super::feed::FeedReceiver;
 use super::handle::LedgerQuery;
+use super::hold_port::HoldReceiver;
 use super::rings::LedgerRings;
 use super::status::{LedgerClock, LedgerStatus, SharedStatus};
 use super::zones::Zones;
@@ -65,6 +66,7 @@ pub(crate) struct LedgerChannels {
     pub rings: Vec<LedgerRings>,
     pub asks: mpsc::Receiver<LedgerQuery>,
     pub feed: FeedReceiver,
+    pub holds: HoldReceiver,
     pub closing: Arc<AtomicBool>,
     pub status: SharedStatus,
     pub zones: Zones,
@@ -187,6 +189,8 @@ impl LedgerLoop {
         }
         let has_reports = self.take_shards();
         self.define_some(now);
+        // After definitions, and before the ledger closes.
+        self.channels.holds.take(&mut self.inbox);
         self.tables.renew(now.unix_ms, &mut self.inbox, &mut self.pacer);
         if is_closing && !has_settlements && !has_reports {
             self.close();
@@ -333,6 +337,7 @@ impl LedgerLoop {
                 }
             }
         }
+        self.channels.holds.answer(outbox.holds.drain(..));
         outbox.clear();
         self.outbox = outbox;
         self.finish_defining();
@@ -355,12 +360,13 @@ impl LedgerLoop {
         let (turn_longest, batches, is_replayed) =
             (self.turn_longest, self.batches, self.is_replayed);
         let (accounts, campaigns) = self.pacer.counts();
-        let looked = self.pacer.looked();
+        let (looked, holds) = (self.pacer.looked(), self.ledger.standing_holds());
         let (states_kept, states_failed) = self.snapshots.files();
         self.channels.status.change(|status| {
             status.failing = failing;
             status.is_replayed = is_replayed;
             (status.accounts, status.campaigns) = (accounts, campaigns);
+            status.holds = holds;
             (status.batches, status.refused, status.unknown) =
                 (batches, stats.refused, stats.unknown);
             (status.strays, status.stray_nanos) = (stats.strays, stats.stray_nanos);

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pacer_core::definitions::difference::{KeyDifference, differences};
 use pacer_core::definitions::keys::KeyedRequest;
-use pacer_core::ledger::{AccountTerms, DefinitionError, LedgerReply};
+use pacer_core::ledger::{DefinitionError, LedgerReply};
 use pacer_core::store::{
     AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, DefinitionChange, DefinitionKey, DefinitionPut,
     StoredDefinition, StoredKind,
@@ -19,7 +19,9 @@ use tracing::{error, warn};
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::table::record::DefinitionRecord;
 use super::table::{DefinitionEntry, DefinitionTable, view};
-use crate::ledger::handle::{DefinitionReport, LedgerError, LedgerHandle, PacedCampaign};
+use crate::ledger::handle::{
+    DefinitionReport, LedgerError, LedgerHandle, NamedAccount, PacedCampaign,
+};
 use crate::ledger::zones::Zones;
 
 /// Bytes after which a change is split: a definition is stored twice, as itself and in the audit.
@@ -209,7 +211,7 @@ impl LedgerBacklog {
 
 #[derive(Default)]
 struct LedgerTerms {
-    accounts: Vec<AccountTerms>,
+    accounts: Vec<NamedAccount>,
     campaigns: Vec<PacedCampaign>,
     /// Why an account is left out: the first reason.
     refused: Option<String>,
@@ -228,7 +230,10 @@ impl LedgerTerms {
             // An account whose zone is gone still has seats, which wait for it.
             terms.campaigns.extend(definitions.paced_seats(id));
             match definitions.account_terms(id, zones).transpose() {
-                Ok(definition) => terms.accounts.extend(definition),
+                Ok(definition) => {
+                    let named = |terms| NamedAccount { name: Arc::clone(id), terms };
+                    terms.accounts.extend(definition.map(named));
+                }
                 Err(error) => {
                     error!(%error, account = &**id, "the ledger is not told of an account");
                     terms.refused.get_or_insert(error.to_string());

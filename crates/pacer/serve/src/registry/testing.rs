@@ -28,8 +28,8 @@ use super::{
 };
 use crate::ledger::digest::Digest;
 use crate::ledger::handle::{
-    DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, LedgerQuery, PacedCampaign,
-    ReplySender,
+    DefinitionReport, DeliveryProgress, LedgerError, LedgerHandle, LedgerQuery, NamedAccount,
+    PacedCampaign, ReplySender,
 };
 use crate::ledger::status::{LedgerWaker, SharedStatus};
 use crate::ledger::zones::Zones;
@@ -249,11 +249,11 @@ impl StubServer {
 impl StubState {
     fn define(
         &mut self,
-        accounts: Vec<AccountTerms>,
+        accounts: Vec<NamedAccount>,
         campaigns: Vec<PacedCampaign>,
     ) -> DefinitionReport {
         self.at_once = self.at_once.max(accounts.len() + campaigns.len());
-        for account in accounts {
+        for NamedAccount { terms: account, .. } in accounts {
             let newer = |it: &AccountTerms| it.version < account.version;
             if self.accounts.get(&account.id.0).is_none_or(newer) {
                 self.accounts.insert(account.id.0, account);

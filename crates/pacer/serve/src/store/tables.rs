@@ -1,6 +1,8 @@
 //! Tables of the store's file, and what each request does to them. Keys are big-endian so that they
 //! sort by number; values are little-endian.
 
+mod holds;
+
 use std::ops::Bound;
 
 use pacer_core::calendar::Period;
@@ -17,10 +19,11 @@ use redb::{
 use units::Nanos;
 
 use super::error::DiskFailure;
+use holds::{HoldStop, HoldTables};
 
 /// Raised whenever an older program could not read the file: one that knows only format 1 would
-/// count folded leases as never spent.
-pub(crate) const FORMAT: u64 = 2;
+/// count folded leases as never spent, one that knows only format 2 would ignore holds.
+pub(crate) const FORMAT: u64 = 3;
 
 const FORMAT_NAME: &str = "format";
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -69,6 +72,15 @@ impl From<StoreDenial> for WriteStop {
 impl<E: Into<redb::Error>> From<RedbFault<E>> for WriteStop {
     fn from(RedbFault(error): RedbFault<E>) -> Self {
         Self::Failed(Box::new(error.into()))
+    }
+}
+
+impl From<HoldStop> for WriteStop {
+    fn from(stop: HoldStop) -> Self {
+        match stop {
+            HoldStop::Denied(denied) => Self::Denied(denied),
+            HoldStop::Failed(error) => Self::Failed(Box::new(error.into())),
+        }
     }
 }
 
@@ -152,6 +164,7 @@ pub(crate) struct StoreTables<'t> {
     sums: Table<'t, &'static [u8; 12], &'static [u8; 24]>,
     folded: Table<'t, u32, (u32, u64)>,
     lives: Table<'t, (u32, u32), LifetimeRow>,
+    holds: HoldTables<'t>,
     definitions: Table<'t, (u8, &'static str), (u64, &'static [u8])>,
     audit: Table<'t, AuditRow, (u64, &'static [u8])>,
 }
@@ -164,6 +177,7 @@ impl<'t> StoreTables<'t> {
             sums: transaction.open_table(SUMS)?,
             folded: transaction.open_table(FOLDED)?,
             lives: transaction.open_table(LIVES)?,
+            holds: HoldTables::open(transaction)?,
             definitions: transaction.open_table(DEFINITIONS)?,
             audit: transaction.open_table(AUDIT)?,
         })
@@ -240,6 +254,7 @@ impl<'t> StoreTables<'t> {
             return Err(StoreDenial::Invalid(why).into());
         }
         self.check_folds(writer, &batch.folds, &merged)?;
+        let holds = self.holds.merged(writer, batch)?;
         // Nothing refuses the batch from here on.
         for (key, lease) in &merged {
             self.leases.insert(key, lease).or_fault()?;
@@ -247,10 +262,11 @@ impl<'t> StoreTables<'t> {
         for fold in &batch.folds {
             self.fold(*fold).or_fault()?;
         }
+        self.holds.write(&holds, &batch.hold_folds).or_fault()?;
         for stray in batch.strays.iter().filter(|stray| applied_seq < stray.seq) {
             self.add(&stray.sum, stray.spent).or_fault()?;
         }
-        if !batch.folds.is_empty() {
+        if batch.has_folds() {
             self.folded.insert(writer.node, (writer.epoch.0, batch.number)).or_fault()?;
         }
         if batch.applied_seq > applied_seq {
@@ -399,6 +415,8 @@ pub(crate) fn read(database: &Database, query: &StoreQuery) -> Result<QueryResul
         StoreQuery::EpochLifetimes(node) => {
             QueryResult::EpochLifetimes(lives(&transaction, *node)?)
         }
+        StoreQuery::Holds(node) => QueryResult::Holds(holds::holds(&transaction, *node)?),
+        StoreQuery::Charges(node) => QueryResult::Charges(holds::charges(&transaction, *node)?),
         StoreQuery::Definitions(kind) => {
             QueryResult::Definitions(definitions(&transaction, *kind)?)
         }

@@ -5,6 +5,7 @@ mod damage;
 pub(crate) mod disk;
 mod faults;
 mod folds;
+mod holds;
 mod thread;
 
 use pacer_core::calendar::Period;

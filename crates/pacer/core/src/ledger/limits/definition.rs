@@ -35,6 +35,17 @@ pub enum LimitSpan {
     Hour,
 }
 
+impl LimitSpan {
+    /// Its name in messages.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Life => "life",
+            Self::Day => "day",
+            Self::Hour => "hour",
+        }
+    }
+}
+
 /// Spending limits. None if unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetLimits {

@@ -7,6 +7,7 @@
 mod definitions;
 mod epoch_lifetimes;
 mod folds;
+mod holds;
 mod leases;
 mod random;
 
@@ -15,9 +16,10 @@ use units::Nanos;
 use crate::calendar::Period;
 use crate::messages::{CampaignIndex, Epoch};
 use crate::store::{
-    Batch, CommitOutcome, DefinitionChange, EpochLifetime, EpochStart, Fold, Lease, LeaseKey,
-    LeaseStore, QueryResult, SpentSum, StoreAnswer, StoreDenial, StoreQuery, StoreWriter, SumKey,
-    UnattributedWin, WriteKind, WriteOutcome,
+    AttemptNumber, Batch, ChargeKey, CommitOutcome, DefinitionChange, EpochLifetime, EpochStart,
+    Fold, HoldName, HoldState, Lease, LeaseKey, LeaseStore, QueryResult, SpentSum, StoreAnswer,
+    StoreDenial, StoreQuery, StoreWriter, StoredHold, StoredHoldKey, SumKey, UnattributedWin,
+    WriteKind, WriteOutcome,
 };
 
 const ASKED_MAX: u32 = 200;
@@ -70,7 +72,7 @@ pub fn check<S: Subject>(subject: &mut S) -> Result<(), Violation> {
 
 fn cases<S: Subject>() -> impl Iterator<Item = Case<S>> {
     let money = leases::cases().into_iter().chain(folds::cases());
-    money.chain(epoch_lifetimes::cases()).chain(definitions::cases())
+    money.chain(holds::cases()).chain(epoch_lifetimes::cases()).chain(definitions::cases())
 }
 
 type Case<S> = (&'static str, fn(&mut Bench<'_, S>) -> Checked);

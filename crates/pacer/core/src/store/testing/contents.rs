@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::messages::Epoch;
 use crate::store::{
-    AUDIT_ENTRIES_MAX, AuditEntry, AuditKey, Batch, DefinitionChange, DefinitionKey, EpochLifetime,
-    EpochStart, Fold, Lease, LeaseKey, QueryResult, SpentSum, StoreDenial, StoreQuery, StoreWriter,
-    StoredDefinition, SumKey,
+    AUDIT_ENTRIES_MAX, AuditEntry, AuditKey, Batch, ChargeKey, DefinitionChange, DefinitionKey,
+    EpochLifetime, EpochStart, Fold, HoldState, Lease, LeaseKey, QueryResult, SpentSum,
+    StoreDenial, StoreQuery, StoreWriter, StoredDefinition, StoredHold, StoredHoldKey, SumKey,
 };
+use units::Nanos;
 
 #[derive(Clone, Debug, Default)]
 struct Node {
@@ -23,6 +24,8 @@ pub(super) struct Contents {
     leases: BTreeMap<LeaseKey, Lease>,
     sums: BTreeMap<SumKey, SpentSum>,
     lives: BTreeMap<StoreWriter, EpochLifetime>,
+    holds: BTreeMap<StoredHoldKey, StoredHold>,
+    charges: BTreeMap<ChargeKey, Nanos>,
     definitions: BTreeMap<DefinitionKey, StoredDefinition>,
     audit: BTreeMap<AuditKey, AuditEntry>,
 }
@@ -70,7 +73,10 @@ impl Contents {
             merged.push((*key, self.merged(key, *lease)?));
         }
         self.check_folds(writer, batch, &merged)?;
+        let holds = self.merged_holds(writer, batch)?;
         self.leases.extend(merged);
+        self.holds.extend(holds);
+        batch.hold_folds.iter().for_each(|key| self.fold_hold(key));
         batch.folds.iter().for_each(|fold| self.fold(*fold));
         let applied = self.nodes.get(&writer.node).map_or(0, |node| node.applied_seq);
         for stray in batch.strays.iter().filter(|stray| applied < stray.seq) {
@@ -79,7 +85,7 @@ impl Contents {
         }
         let node = self.nodes.entry(writer.node).or_default();
         node.applied_seq = batch.applied_seq.max(applied);
-        if !batch.folds.is_empty() {
+        if batch.has_folds() {
             node.folded = (writer.epoch.0, batch.number);
         }
         self.live(writer, batch);
@@ -115,6 +121,39 @@ impl Contents {
             }
         }
         Ok(())
+    }
+
+    fn merged_holds(
+        &self,
+        writer: StoreWriter,
+        batch: &Batch,
+    ) -> Result<BTreeMap<StoredHoldKey, StoredHold>, StoreDenial> {
+        let mut merged = BTreeMap::new();
+        for (key, hold) in &batch.holds {
+            hold.check(key, writer)?;
+            let latest = match self.holds.get(key) {
+                Some(before) => before.clone().latest(hold.clone(), key)?,
+                None => hold.clone(),
+            };
+            merged.insert(key.clone(), latest);
+        }
+        for key in &batch.hold_folds {
+            key.check(writer)?;
+            let hold = merged.get(key).or_else(|| self.holds.get(key));
+            if hold.is_some_and(|hold| hold.state == HoldState::Standing) {
+                return Err(StoreDenial::HoldStanding(key.clone()));
+            }
+        }
+        Ok(merged)
+    }
+
+    fn fold_hold(&mut self, key: &StoredHoldKey) {
+        let Some(hold) = self.holds.remove(key) else { return };
+        if let HoldState::Charged(cost) = hold.state {
+            let key = ChargeKey { node: key.node, account: hold.account };
+            let sum = self.charges.entry(key).or_default();
+            *sum = Nanos::new(sum.get().saturating_add(cost.get()));
+        }
     }
 
     fn fold(&mut self, fold: Fold) {
@@ -181,6 +220,16 @@ impl Contents {
                 let of_node = |of: &StoreWriter| node.is_none_or(|node| node == of.node);
                 let lives = self.lives.iter().filter(|(of, _)| of_node(of));
                 QueryResult::EpochLifetimes(lives.map(|(of, life)| (*of, *life)).collect())
+            }
+            StoreQuery::Holds(node) => {
+                let of_node = |key: &StoredHoldKey| node.is_none_or(|node| node == key.node);
+                let holds = self.holds.iter().filter(|(key, _)| of_node(key));
+                QueryResult::Holds(holds.map(|(key, hold)| (key.clone(), hold.clone())).collect())
+            }
+            StoreQuery::Charges(node) => {
+                let of_node = |key: &ChargeKey| node.is_none_or(|node| node == key.node);
+                let sums = self.charges.iter().filter(|(key, _)| of_node(key));
+                QueryResult::Charges(sums.map(|(key, sum)| (key.clone(), *sum)).collect())
             }
             StoreQuery::Definitions(kind) => {
                 let of_kind = self.definitions.iter().filter(|(key, _)| key.kind == *kind);

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pacer_core::ledger::AccountTerms;
 use pacer_core::store::{
     CommitOutcome, DefinitionChange, LeaseStore as _, QueryResult, StoreDenial, StoreFault,
     StoreWriter, WriteOutcome,
@@ -11,7 +10,7 @@ use pacer_core::store::{
 use tracing::warn;
 
 use crate::ledger::digest::Digest;
-use crate::ledger::handle::{DefinitionReport, PacedCampaign, ReplySender};
+use crate::ledger::handle::{DefinitionReport, NamedAccount, PacedCampaign, ReplySender};
 use crate::store::thread::DiskStore;
 
 /// Delay before a change of unknown outcome is submitted again.
@@ -25,7 +24,7 @@ pub(super) enum PendingAnswer {
 }
 
 pub(super) struct PendingDefinitions {
-    pub(super) accounts: std::vec::IntoIter<AccountTerms>,
+    pub(super) accounts: std::vec::IntoIter<NamedAccount>,
     pub(super) campaigns: std::vec::IntoIter<PacedCampaign>,
     pub(super) defined: DefinitionReport,
     pub(super) reply: ReplySender<DefinitionReport>,

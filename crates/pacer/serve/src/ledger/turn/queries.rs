@@ -8,7 +8,7 @@ use pacer_core::store::LeaseStore as _;
 use super::LedgerLoop;
 use super::changes::{PendingAnswer, PendingDefinitions};
 use crate::ledger::handle::{
-    DefinitionReport, DeliveryProgress, LedgerQuery, PacedCampaign, ReplySender,
+    DefinitionReport, DeliveryProgress, LedgerQuery, NamedAccount, PacedCampaign, ReplySender,
 };
 
 const ASKS_MAX: usize = 256;
@@ -82,9 +82,10 @@ impl LedgerLoop {
     pub(super) fn define_some(&mut self, now: LedgerTime) {
         let Some(defining) = self.pending_definitions.front_mut() else { return };
         let mut taken = 0;
-        for account in defining.accounts.by_ref().take(DEFINED_MAX) {
+        for NamedAccount { name, terms: account } in defining.accounts.by_ref().take(DEFINED_MAX) {
             self.tables.need(account.zone, now.unix_ms, &mut self.inbox, &mut self.pacer);
             self.pacer.take_account(account.id, account.zone, account.version);
+            self.inbox.push(LedgerInput::AccountName(account.id, name));
             self.inbox.push(LedgerInput::Account(account));
             taken += 1;
         }

@@ -2,6 +2,7 @@
 
 mod failing;
 pub(crate) mod fake;
+mod holds;
 mod killed;
 mod live;
 mod restart;

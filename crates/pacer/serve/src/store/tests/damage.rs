@@ -180,12 +180,12 @@ fn a_file_of_another_program_or_version_is_refused() {
         let refused = DiskStore::open(directory, StoreOptions::default()).err();
         refused.expect("it is refused").to_string()
     };
-    let (directory, database) = write("newer", "meta", 3);
+    let (directory, database) = write("newer", "meta", 4);
     let busy = open(&directory);
     assert!(busy.contains("(another program has its file open: end it)"), "{busy}");
     drop(database);
     let text = open(&directory);
-    assert!(text.ends_with("has format 3, this program reads 2: use the program that wrote it"));
+    assert!(text.ends_with("has format 4, this program reads 3: use the program that wrote it"));
 
     let (directory, _) = write("other", "something", 1);
     let text = open(&directory);

@@ -22,8 +22,8 @@ use crate::ledger::feed::SettledReservation;
 use crate::ledger::handle::LedgerQuery;
 use crate::ledger::status::LedgerClock;
 use crate::{
-    LedgerHandle, LedgerStart, LedgerThread, PacedCampaign, SettlementFeed, ShardRings,
-    StartedLedger,
+    LedgerHandle, LedgerHoldPort, LedgerStart, LedgerThread, NamedAccount, PacedCampaign,
+    SettlementFeed, ShardRings, StartedLedger,
 };
 
 pub(crate) const EVER: Duration = Duration::from_secs(60);
@@ -32,6 +32,7 @@ const TTL: Duration = Duration::from_millis(300);
 pub(crate) struct TestLedger {
     pub handle: LedgerHandle,
     pub feed: SettlementFeed,
+    pub holds: LedgerHoldPort,
     pub thread: Option<LedgerThread>,
     pub shards: Vec<FakeShard>,
     pub shutdown: Shutdown,
@@ -105,11 +106,11 @@ impl TestLedger {
         origin: Instant,
         shutdown: Shutdown,
     ) -> Self {
-        let StartedLedger { rings, mut feeds, handle, thread } = started;
+        let StartedLedger { rings, mut feeds, holds, handle, thread } = started;
         let feed = feeds.pop().expect("one writes settlements");
         let shards =
             rings.into_iter().map(|rings| FakeShard::new(rings, LedgerClock { origin }, ttl));
-        Self { handle, feed, thread: Some(thread), shards: shards.collect(), shutdown }
+        Self { handle, feed, holds, thread: Some(thread), shards: shards.collect(), shutdown }
     }
 
     /// Runs the shards until `holds`.
@@ -157,8 +158,8 @@ impl TestLedger {
         assert!(defined.notices.len() == 2 && defined.notices.iter().all(is_taken), "{defined:?}");
     }
 
-    pub(crate) fn account(&self, life: Option<u64>) -> AccountTerms {
-        AccountTerms {
+    pub(crate) fn account(&self, life: Option<u64>) -> NamedAccount {
+        let terms = AccountTerms {
             id: AccountId(0),
             version: 1,
             currency: usd(),
@@ -166,7 +167,8 @@ impl TestLedger {
             limits: BudgetLimits { life: life.map(money), ..BudgetLimits::default() },
             late_holdback: Holdback::default(),
             is_paused: false,
-        }
+        };
+        NamedAccount { name: "acme".into(), terms }
     }
 
     /// Closes cleanly: shards return what no reservation holds.

@@ -301,7 +301,7 @@ fn what_it_does_is_counted_without_naming_campaigns() {
 fn an_account_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
     let mut ledger = TestLedger::first(folder.path(), 1);
-    let id = ledger.account(None).id;
+    let id = ledger.account(None).terms.id;
     assert_eq!(
         ledger.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal,
         Some(SpendRefusal::Unknown)
@@ -347,7 +347,7 @@ fn an_account_without_a_zone_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = TestLedger::first(folder.path(), 1);
     let mut account = ledger.account(None);
-    account.zone = pacer_core::ledger::ZoneId(1_000);
+    account.terms.zone = pacer_core::ledger::ZoneId(1_000);
     let defined = ledger.handle.define(vec![account], Vec::new()).unwrap();
     assert!(matches!(defined.notices[..], [LedgerReply::Account(_, Err(_))]), "{defined:?}");
     ledger.close();
