@@ -113,6 +113,9 @@ impl<R> LotDesk<R> {
         let WaitingCommand { received_ms, to, command } = next;
         let command = match command {
             DeskCommand::Show { bidder } => {
+                if let Some(refusal) = floor.untold(self.last, outlet) {
+                    return outlet.answer(to, Err(refusal));
+                }
                 let page = self.page(bidder.as_deref());
                 return self.answer(to, Ok(FloorAnswer::Lot(Box::new(page))), floor, outlet);
             }

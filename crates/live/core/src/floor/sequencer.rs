@@ -161,6 +161,9 @@ impl<R> LotFloor<R> {
         let (lot, command) = match command {
             FloorCommand::Create(terms) => return self.create(now_ms, to, *terms, outlet),
             FloorCommand::List { after } => {
+                if let Some(refusal) = self.state.untold(self.state.written(), outlet) {
+                    return outlet.answer(to, Err(refusal));
+                }
                 let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
                 let mut desks = self.desks.range((behind, Bound::Unbounded)).map(|(_, desk)| desk);
                 let shown = desks.by_ref().take(LOTS_SHOWN_MAX);

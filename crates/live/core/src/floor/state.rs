@@ -99,6 +99,21 @@ impl<R> FloorState<R> {
         outlet.paused().or_else(|| (!self.unlogged.is_empty()).then(waits))
     }
 
+    /// Why what was written up to this record cannot be told now. None if it can, now or soon.
+    pub fn untold(
+        &self,
+        through: RecordNumber,
+        outlet: &impl FloorOutlet<R>,
+    ) -> Option<FloorRefusal> {
+        let is_waiting = self.durable < through;
+        is_waiting.then(|| self.paused(outlet)).flatten().map(FloorRefusal::Paused)
+    }
+
+    /// The last record.
+    pub const fn written(&self) -> RecordNumber {
+        self.written
+    }
+
     /// Logs a record, behind those that the log has not taken.
     pub fn log(&mut self, record: LotRecord, outlet: &mut impl FloorOutlet<R>) -> RecordNumber {
         self.written += 1;
