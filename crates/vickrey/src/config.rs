@@ -1,6 +1,7 @@
 //! The configuration file as a whole, and the `vickrey config` commands.
 
 pub(crate) mod budgets;
+mod lots;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ pub(crate) fn services() -> Services {
         .with::<Live>()
         .link::<Exchange>(budgets::link)
         .link::<Pacer>(budgets::link_pacer)
+        .link::<Live>(lots::link_live)
 }
 
 /// Declares and reads everything in `vickrey.toml`.

@@ -41,6 +41,7 @@ struct LiveShardPart {
 impl Service for Live {
     const NAME: &'static str = "live";
     const NEEDS: &'static [&'static str] = &[RECORD.name()];
+    const USES: &'static [&'static str] = &["ledger-holds"];
 
     type Config = LiveConfig;
 
