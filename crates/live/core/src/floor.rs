@@ -17,7 +17,7 @@ pub use answer::{
 };
 pub use outlet::FloorOutlet;
 pub use record::{LotRecord, LotRecordBody};
-pub use sequencer::{FloorSettings, LotFloor, ReplayProblem};
+pub use sequencer::{FloorSettings, LotFloor, LotReplayProblem};
 
 #[cfg(test)]
 mod tests;

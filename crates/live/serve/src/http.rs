@@ -26,10 +26,10 @@ use runtime::service::{
 use serde_json::value::RawValue;
 
 use crate::access::RequestOrigin;
+use crate::clients::socket;
+use crate::clients::stream::EventStream;
 use crate::config::LiveConfig;
 use crate::shard::LiveShard;
-use crate::socket;
-use crate::stream::EventStream;
 
 /// Path of the feed over WebSocket.
 pub const FEED_PATH: &str = "/feed";

@@ -6,11 +6,11 @@
 //! auctions are cleared. What a subscriber gets is decided in `live-core`.
 //!
 //! Its modules are layers, each of which imports only those to its left: `config`, `counters`,
-//! `access`, `feed`, `lots`, `shard`, `subscription`, `client`, `socket`, `stream`, `http`,
+//! `access`, `feed`, `lots`, `shard`, `clients`, `http`,
 //! `exposition`, `service`.
 
 mod access;
-mod client;
+mod clients;
 mod config;
 mod counters;
 mod exposition;
@@ -19,9 +19,6 @@ mod http;
 mod lots;
 mod service;
 mod shard;
-mod socket;
-mod stream;
-mod subscription;
 #[cfg(feature = "testing")]
 pub mod testing;
 

@@ -29,7 +29,7 @@ pub struct FloorSettings {
 
 /// Why a record of the log does not belong to what came before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplayProblem {
+pub enum LotReplayProblem {
     /// The record that created the lot is missing.
     #[error("no record created the lot")]
     NotCreated,
@@ -80,7 +80,7 @@ impl<R> LotFloor<R> {
     ///
     /// # Errors
     /// The record does not fit: the lot is gone, and its bids are void.
-    pub fn replay(&mut self, sequence: u64, record: LotRecord) -> Result<(), ReplayProblem> {
+    pub fn replay(&mut self, sequence: u64, record: LotRecord) -> Result<(), LotReplayProblem> {
         let id = record.lot.clone();
         let replayed = self.replay_record(sequence, record);
         // What else the log has of a lot that was created twice is of one of both.
@@ -90,15 +90,15 @@ impl<R> LotFloor<R> {
         replayed
     }
 
-    fn replay_record(&mut self, sequence: u64, record: LotRecord) -> Result<(), ReplayProblem> {
+    fn replay_record(&mut self, sequence: u64, record: LotRecord) -> Result<(), LotReplayProblem> {
         let LotRecord { lot: id, at_ms, body, news } = record;
         let replayed = match body {
             LotRecordBody::Created(terms) => {
                 if self.desks.contains_key(&id) {
-                    return Err(ReplayProblem::CreatedTwice);
+                    return Err(LotReplayProblem::CreatedTwice);
                 }
                 if let Some(problem) = terms.check().first() {
-                    return Err(ReplayProblem::Terms(problem.to_string()));
+                    return Err(LotReplayProblem::Terms(problem.to_string()));
                 }
                 let mut desk = LotDesk::new(Lot::new(*terms), 0);
                 desk.first_sequence = Some(sequence);
@@ -107,18 +107,18 @@ impl<R> LotFloor<R> {
                 replayed
             }
             LotRecordBody::Event { kind, attempt } => {
-                let desk = self.desks.get_mut(&id).ok_or(ReplayProblem::NotCreated)?;
+                let desk = self.desks.get_mut(&id).ok_or(LotReplayProblem::NotCreated)?;
                 let event = LotEvent { at_ms, kind };
                 if let Some(contradiction) = desk.lot.contradiction(&event) {
-                    return Err(ReplayProblem::Event(contradiction));
+                    return Err(LotReplayProblem::Event(contradiction));
                 }
                 if matches!(event.kind, LotEventKind::Bid { .. }) && attempt.is_none() {
-                    return Err(ReplayProblem::NoAttempt);
+                    return Err(LotReplayProblem::NoAttempt);
                 }
                 desk.apply(event, attempt).1
             }
             LotRecordBody::Paid => {
-                self.desks.get_mut(&id).ok_or(ReplayProblem::NotCreated)?.paid();
+                self.desks.get_mut(&id).ok_or(LotReplayProblem::NotCreated)?.paid();
                 None
             }
         };
@@ -128,7 +128,7 @@ impl<R> LotFloor<R> {
             (recorded, replayed) => {
                 let text = |news: Option<String>| news.unwrap_or_else(|| "nothing".to_owned());
                 let (recorded, replayed) = (text(recorded), text(replayed));
-                Err(ReplayProblem::OtherNews { recorded, replayed })
+                Err(LotReplayProblem::OtherNews { recorded, replayed })
             }
         }
     }

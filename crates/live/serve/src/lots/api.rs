@@ -21,7 +21,8 @@ const JSON: &[&str] = &["application/json"];
 /// Terms with as many invited bidders as may be.
 const BODY_BYTES_MAX: usize = 256 << 10;
 const UNCONFIGURED: &str = "The configuration has no `[live.lots]`.";
-const UNKNOWN: &str = "There is no such lot.";
+const UNKNOWN: &str = "There is no such lot, or the configuration has no `[live.lots]`.";
+const WRONG: &str = "A field is wrong.";
 const REFUSED: &str = "The lot or the ledger refuses: the message says why.";
 const PAUSED: &str = "Nothing can be logged now, or too many commands wait.";
 
@@ -97,14 +98,14 @@ fn lot_view() -> serde_json::Value {
 
 fn routes() -> Vec<Route<LotsHandle>> {
     let operation = |id, summary| Operation::new("lots", id, summary);
-    let changing = |id, summary| {
+    let acting = |id, summary| {
         operation(id, summary)
             .json_of(200, "The lot.", page_schema)
             .error(ErrorCode::NotFound, UNKNOWN)
-            .error(ErrorCode::BadRequest, "A field is wrong.")
             .error(ErrorCode::Conflict, REFUSED)
             .error(ErrorCode::Unavailable, PAUSED)
     };
+    let changing = |id, summary| acting(id, summary).error(ErrorCode::BadRequest, WRONG);
     let text = json!({ "type": "string" });
     let list = operation("listLots", "Lists lots by id.")
         .parameter("query", "after", &text, "Begin behind this lot.")
@@ -115,21 +116,26 @@ fn routes() -> Vec<Route<LotsHandle>> {
         .json_of(200, "The lot.", page_schema)
         .error(ErrorCode::NotFound, UNKNOWN)
         .error(ErrorCode::Unavailable, PAUSED);
-    let create = changing("createLot", "Creates a lot. Again with the same terms, it shows it.")
+    let create = operation("createLot", "Creates a lot. Again with the same terms, it shows it.")
+        .json_of(200, "The lot.", page_schema)
+        .error(ErrorCode::BadRequest, WRONG)
+        .error(ErrorCode::Conflict, REFUSED)
+        .error(ErrorCode::NotConfigured, UNCONFIGURED)
+        .error(ErrorCode::Unavailable, PAUSED)
         .body(JSON, SchemaGenerator::subschema_for::<TermsText>);
     let bid = operation("bidForLot", "Bids in a bidder's name; answered once the bid is durable.")
         .body(JSON, SchemaGenerator::subschema_for::<LotBidBody>)
         .json_of(200, "The bid is accepted.", accepted_schema)
         .error(ErrorCode::NotFound, UNKNOWN)
-        .error(ErrorCode::BadRequest, "A field is wrong.")
+        .error(ErrorCode::BadRequest, WRONG)
         .error(ErrorCode::Conflict, REFUSED)
         .error(ErrorCode::Unavailable, PAUSED);
     let extend = changing("extendLot", "Postpones its end.")
         .body(JSON, SchemaGenerator::subschema_for::<LotExtendBody>);
     let cancel = changing("cancelLot", "Ends it without a sale; all money on hold is released.")
         .body(JSON, SchemaGenerator::subschema_for::<LotCancelBody>);
-    let open = changing("openLot", "Opens it before its time.");
-    let close = changing("closeLot", "Closes it before its time: the result is final.");
+    let open = acting("openLot", "Opens it before its time.");
+    let close = acting("closeLot", "Closes it before its time: the result is final.");
     vec![
         Route { method: Method::Get, path: "/v1/lots", answer: list_lots, operation: list },
         Route { method: Method::Post, path: "/v1/lots", answer: create_lot, operation: create },

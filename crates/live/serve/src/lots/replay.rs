@@ -4,7 +4,7 @@ use eventlog::disk::DiskFolder;
 use eventlog::lane::LaneKind;
 use eventlog::{LogEntry, LogReadError, LogReader};
 use events::RecordKind;
-use live_core::floor::{LotFloor, ReplayProblem};
+use live_core::floor::{LotFloor, LotReplayProblem};
 use record::Record;
 use tracing::{error, info, warn};
 
@@ -41,7 +41,7 @@ pub(super) fn replay<R>(record: &Record, floor: &mut LotFloor<R>) -> Result<(), 
         match floor.replay(sequence, decoded) {
             Ok(()) => (),
             // Its first records were removed with its time.
-            Err(ReplayProblem::NotCreated) => unknown += 1,
+            Err(LotReplayProblem::NotCreated) => unknown += 1,
             Err(problem) => {
                 let lot = lot.as_str();
                 error!(

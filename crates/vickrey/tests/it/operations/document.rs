@@ -45,6 +45,31 @@ fn is_of_live(path: &str) -> bool {
     path.starts_with("/v1/live")
 }
 
+/// Whether a path is of lots.
+fn is_of_lots(path: &str) -> bool {
+    path.starts_with("/v1/lots")
+}
+
+/// Answers of operations on lots, by method and documented path: they are as documented, and every
+/// documented success and refusal of a lot is among them.
+pub fn check_lots(server: &Server, answers: &[(&str, &str, Answer)]) {
+    let document = server.get("/v1/openapi.json");
+    for ((method, path), operation) in operations(&document) {
+        if !is_of_lots(&path) {
+            continue;
+        }
+        let of_operation = answers.iter().filter(|(of, at, _)| (*of, *at) == (&*method, &*path));
+        let documented = operation["responses"].as_object().unwrap().keys().cloned();
+        let mut unseen: BTreeSet<_> =
+            documented.filter(|status| ["200", "404", "409"].contains(&&**status)).collect();
+        for (_, _, answer) in of_operation {
+            assert_eq!(fault(&document, operation, answer), None, "{method} {path}: {answer:?}");
+            unseen.remove(&answer.status.to_string());
+        }
+        assert!(unseen.is_empty(), "{method} {path}: never answered {unseen:?}");
+    }
+}
+
 /// Asks for what the live floor shows, with or without one.
 pub fn check_live(server: &Server, status: u16) {
     let document = server.get("/v1/openapi.json");
@@ -115,7 +140,7 @@ fn every_operation_is_answered_as_documented() {
     check_pacer(&server, "a", 404);
     check_live(&server, 404);
     let of_all = |((_, path), _): &((String, String), &Value)| {
-        !is_of_budgets(path) && !is_of_pacer(path) && !is_of_live(path)
+        !is_of_budgets(path) && !is_of_pacer(path) && !is_of_live(path) && !is_of_lots(path)
     };
     for ((method, path), operation) in operations(&document).into_iter().filter(of_all) {
         let known = path.replace("{id}", ID_IN_PATH);

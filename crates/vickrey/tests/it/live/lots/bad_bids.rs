@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::fixtures::{LotsFloor, answer, bid};
+use super::super::fixtures::Floor;
+use super::fixtures::{LATE_MS, LotsFloor, answer, bid};
+use crate::operations::document::check_lots;
 
 /// Code, field and reason of a refusal.
 fn refusal(told: &Value) -> (&str, Option<&str>, Option<&str>) {
@@ -95,15 +97,68 @@ fn lots_are_created_once_and_with_sound_terms() {
     let answer = lots.api("POST", "/v1/lots", &terms(json!({ "id": "b", "reserve": "1" })));
     assert_eq!(answer.status, 400, "{answer:?}");
     assert!(answer.body.contains("reserve is 1, below the start price"), "{answer:?}");
-    for (method, path, body, status) in [
-        ("GET", "/v1/lots/nowhere", json!(null), 404),
-        ("POST", "/v1/lots/nowhere/close", json!(null), 404),
-        ("POST", "/v1/lots/a/extend", json!({ "closes_ms": 1 }), 409),
-        ("POST", "/v1/lots/a/extend", json!({}), 400),
-        ("POST", "/v1/lots/a/cancel", json!({ "reason": "" }), 400),
-        ("POST", "/v1/lots/a/bids", json!({ "bidder": "d/s" }), 400),
-    ] {
-        let answer = lots.api(method, path, &body);
-        assert_eq!(answer.status, status, "{method} {path} {body}: {answer:?}");
+}
+
+#[test]
+fn the_api_answers_as_documented() {
+    let lots = LotsFloor::start();
+    lots.create("a", &json!({}));
+    lots.create("b", &json!({ "opens_ms": LATE_MS - 1 }));
+    let terms = |more: Value| {
+        let mut terms = json!({
+            "id": "c", "currency": "USD", "impressions": 1000, "start_price": "2",
+            "increments": [{ "from": "0", "increment": "0.1" }], "opens_ms": 0, "closes_ms": 9,
+            "deal": { "id": "d", "starts_ms": 1, "ends_ms": 2 },
+        });
+        terms.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        terms
+    };
+    let bid = |maximum: &str| {
+        json!({ "bidder": "dsp/seat", "account": "acme", "maximum": maximum, "currency": "USD",
+            "key": maximum })
+    };
+    let none = json!(null);
+    let end = |closes_ms: u64| json!({ "closes_ms": closes_ms });
+    let why = |reason: &str| json!({ "reason": reason });
+    let of_lot = |action: &'static str| format!("/v1/lots/{{id}}{action}");
+    let asked = [
+        ("GET", of_lot(""), "a", none.clone(), 200),
+        ("GET", of_lot(""), "nowhere", none.clone(), 404),
+        ("POST", of_lot("/bids"), "a", bid("3"), 200),
+        ("POST", of_lot("/bids"), "a", bid("2"), 409),
+        ("POST", of_lot("/bids"), "a", bid("two"), 400),
+        ("POST", of_lot("/bids"), "nowhere", bid("3"), 404),
+        ("POST", of_lot("/open"), "b", none.clone(), 200),
+        ("POST", of_lot("/open"), "b", none.clone(), 409),
+        ("POST", of_lot("/open"), "nowhere", none.clone(), 404),
+        ("POST", of_lot("/extend"), "a", end(LATE_MS + 7), 200),
+        ("POST", of_lot("/extend"), "a", end(LATE_MS), 409),
+        ("POST", of_lot("/extend"), "a", none.clone(), 400),
+        ("POST", of_lot("/extend"), "nowhere", end(LATE_MS), 404),
+        ("POST", of_lot("/cancel"), "b", why(""), 400),
+        ("POST", of_lot("/cancel"), "b", why("no stock"), 200),
+        ("POST", of_lot("/cancel"), "b", why("no stock"), 409),
+        ("POST", of_lot("/cancel"), "nowhere", why("no stock"), 404),
+        ("POST", of_lot("/close"), "a", none.clone(), 200),
+        ("POST", of_lot("/close"), "a", none.clone(), 409),
+        ("POST", of_lot("/close"), "nowhere", none.clone(), 404),
+        ("GET", "/v1/lots".to_owned(), "", none, 200),
+        ("POST", "/v1/lots".to_owned(), "", terms(json!({})), 200),
+        ("POST", "/v1/lots".to_owned(), "", terms(json!({ "title": "another" })), 409),
+        ("POST", "/v1/lots".to_owned(), "", terms(json!({ "id": "d", "impressions": 0 })), 400),
+    ];
+    let mut answers = Vec::new();
+    for (method, path, id, body, status) in &asked {
+        let answer = lots.api(method, &path.replace("{id}", id), body);
+        assert_eq!(answer.status, *status, "{method} {path} {id} {body}: {answer:?}");
+        answers.push((*method, &**path, answer));
     }
+    let without = Floor::start();
+    for method in ["GET", "POST"] {
+        let answer = without.server.send(method, "/v1/lots", &json!(null));
+        assert_eq!(answer.status, 404, "{answer:?}");
+        assert!(answer.body.contains("add [live.lots]"), "{answer:?}");
+        answers.push((method, "/v1/lots", answer));
+    }
+    check_lots(&lots.floor.server, &answers);
 }

@@ -20,11 +20,11 @@ use runtime::service::{ConnectionStream, Upgraded};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};
 use tracing::debug;
 
-use crate::client::{ClientFeed, CommandAllowance, NextDelivery};
+use crate::clients::client::{ClientFeed, CommandAllowance, NextDelivery};
+use crate::clients::subscription::{DeliveryContext, SubscriptionEnd, write_message};
 use crate::feed::ReaderId;
 use crate::lots::outlet::ClientAnswer;
 use crate::shard::{FeedReader, LiveShard};
-use crate::subscription::{DeliveryContext, SubscriptionEnd, write_message};
 
 /// Closes a strict subscriber that reads too slowly.
 const FELL_BEHIND: CloseCode = private(4000);

@@ -15,10 +15,10 @@ use live_core::rights::LiveRights;
 use live_core::websocket::server_payloads;
 use serde::Deserialize;
 
-use crate::client::{ClientFeed, NextDelivery};
+use crate::clients::client::{ClientFeed, NextDelivery};
+use crate::clients::subscription::{DeliveryContext, SubscriptionEnd};
 use crate::feed::ReaderId;
 use crate::shard::{FeedReader, LiveShard};
-use crate::subscription::{DeliveryContext, SubscriptionEnd};
 
 /// A part of the body ends with the message that brings it to this many bytes.
 const PART_BYTES: usize = 32 << 10;

@@ -15,14 +15,14 @@ use live_core::rights::LiveRights;
 use runtime::process::unix_ms;
 use serde::Serialize;
 
+use crate::clients::subscription::{
+    DeliveryContext, NextMessages, Subscription, SubscriptionEnd, write_message, write_text,
+};
 use crate::feed::ReaderId;
 use crate::feed::selection::Selection;
 use crate::lots::commands::{floor_command, refusal};
 use crate::lots::outlet::{AnswerAddress, ClientAnswer};
 use crate::shard::LiveShard;
-use crate::subscription::{
-    DeliveryContext, NextMessages, Subscription, SubscriptionEnd, write_message, write_text,
-};
 
 /// How long unused commands are saved up.
 const SAVED_MAX: Duration = Duration::from_secs(10);
