@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use units::Nanos;
 
-use super::account::holds::{AwaitedCommit, BookedHold, CountedHold};
+use super::account::holds::{BookedHold, CountedHold, HoldReplyDue};
 use super::limits::definition::{AccountId, LimitSpan};
 use super::limits::level::LimitLevel;
 use super::limits::tally::{Exposure, UNLIMITED};
@@ -107,10 +107,12 @@ impl Ledger {
             let standing = if row.state == HoldState::Standing { amount } else { 0 };
             account.count_hold(&row, CountedHold::default(), CountedHold { amount, standing });
         }
-        for name in self.holds.strangers.remove(&name).unwrap_or_default() {
-            if let Some(hold) = self.holds.get_mut(&name) {
+        for stranger in self.holds.strangers.remove(&name).unwrap_or_default() {
+            // A later attempt of the bid may be another account's.
+            let hold = self.holds.get_mut(&stranger).filter(|hold| hold.row.account == name);
+            if let Some(hold) = hold {
                 hold.account = Some(at);
-                self.recount_hold(&name);
+                self.recount_hold(&stranger);
             }
         }
         self.mark_members(index(at));
@@ -145,7 +147,7 @@ impl Ledger {
                 let row = row_of(placement, hour.period, hour.day);
                 self.book_hold(name, row, Some(at), replaced);
                 let hold = self.holds.get_mut(name).expect("it is booked");
-                hold.awaited = Some(AwaitedCommit::Hold);
+                hold.reply_due = Some(HoldReplyDue::Hold);
                 self.holds.is_urgent = true;
                 let levels = self.accounts[index(at)].levels(&hour);
                 let is_within = |level: &LimitLevel| level.excess() == Nanos::ZERO;
@@ -162,7 +164,7 @@ impl Ledger {
         let is_same =
             |row: &StoredHold| (&row.account, row.amount) == (&placement.account, placement.amount);
         match hold.filter(|hold| hold.stands() && is_same(&hold.row)) {
-            Some(hold) if is_unsaved => hold.awaited = Some(AwaitedCommit::Hold),
+            Some(hold) if is_unsaved => hold.reply_due = Some(HoldReplyDue::Hold),
             Some(_) => answer(name, *attempt, HoldOutcome::Held, outbox),
             None => {
                 let denial = HoldDenial::Unavailable("the hold of this bid has ended");
@@ -177,9 +179,9 @@ impl Ledger {
         let earlier = self.holds.get_mut(name).filter(|hold| !is_charged(hold));
         let Some(hold) = earlier else { return };
         let denial = HoldDenial::Unavailable("a later attempt for the same bid was made");
-        let outcome = hold.awaited.take().map(|awaited| match awaited {
-            AwaitedCommit::Hold => HoldOutcome::Refused(denial),
-            AwaitedCommit::End => HoldOutcome::Ended,
+        let outcome = hold.reply_due.take().map(|due| match due {
+            HoldReplyDue::Hold => HoldOutcome::Refused(denial),
+            HoldReplyDue::End => HoldOutcome::Ended,
         });
         if let Some(outcome) = outcome {
             answer(name, hold.row.attempt, outcome, outbox);
@@ -330,10 +332,15 @@ impl Ledger {
             return answer(name, attempt, HoldOutcome::Ended, outbox);
         };
         let stands = hold.stands();
+        if let (false, HoldState::Charged(cost)) = (stands || hold.row.state == end, end) {
+            // The first end counts.
+            self.stats.strays += 1;
+            self.stats.stray_nanos = self.stats.stray_nanos.saturating_add(cost.get());
+        }
         if !stands && !is_unsaved {
             return answer(name, attempt, HoldOutcome::Ended, outbox);
         }
-        hold.awaited = Some(AwaitedCommit::End);
+        hold.reply_due = Some(HoldReplyDue::End);
         if stands {
             self.finish(name, end);
         }
@@ -384,15 +391,15 @@ impl Ledger {
                         HoldState::Standing => HoldOutcome::Held,
                         HoldState::Released | HoldState::Charged(_) => HoldOutcome::Ended,
                     };
-                    if hold.awaited.take().is_some() {
+                    if hold.reply_due.take().is_some() {
                         answer(&name, attempt, outcome, outbox);
                     }
                     self.holds.close(&name);
                 }
                 CommitOutcome::Refused
-                    if hold.awaited == Some(AwaitedCommit::Hold) && !hold.is_uncertain =>
+                    if hold.reply_due == Some(HoldReplyDue::Hold) && !hold.is_uncertain =>
                 {
-                    hold.awaited = None;
+                    hold.reply_due = None;
                     let denial = HoldDenial::Unavailable("the ledger's store fails");
                     answer(&name, attempt, HoldOutcome::Refused(denial), outbox);
                     self.finish(&name, HoldState::Released);

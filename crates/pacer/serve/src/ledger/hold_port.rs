@@ -94,7 +94,7 @@ impl fmt::Debug for LedgerHoldPort {
 }
 
 impl HoldReceiver {
-    /// Takes all messages that wait; there are never more than the channel holds for long.
+    /// Takes the messages that wait, at most as many as the channel holds.
     pub(crate) fn take(&self, inbox: &mut Vec<LedgerInput>) {
         let waiting = self.messages.try_iter().take(HOLD_MESSAGES_MAX);
         inbox.extend(waiting.map(LedgerInput::Hold));

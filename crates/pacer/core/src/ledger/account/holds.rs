@@ -12,9 +12,9 @@ use crate::store::{AttemptNumber, HoldName, HoldState, StoredHold};
 /// Maximum folds of holds in a batch.
 const FOLDS_MAX: usize = 4096;
 
-/// What its owner waits for: a commit of this.
+/// The reply that follows the commit of a hold's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum AwaitedCommit {
+pub(in crate::ledger) enum HoldReplyDue {
     Hold,
     End,
 }
@@ -43,7 +43,7 @@ pub(in crate::ledger) struct BookedHold {
     /// Whether a batch of unknown outcome contains it.
     pub(in crate::ledger) is_uncertain: bool,
     /// None if no reply is due.
-    pub(in crate::ledger) awaited: Option<AwaitedCommit>,
+    pub(in crate::ledger) reply_due: Option<HoldReplyDue>,
     /// Whether the log has its bid, or it was placed in this epoch.
     pub(in crate::ledger) is_confirmed: bool,
 }
@@ -78,7 +78,7 @@ impl BookedHold {
             counted: CountedHold::default(),
             is_in_flight: false,
             is_uncertain: false,
-            awaited: None,
+            reply_due: None,
             is_confirmed: false,
         }
     }

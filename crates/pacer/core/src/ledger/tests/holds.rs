@@ -375,6 +375,12 @@ fn a_charge_is_spent_once_and_the_rest_is_free() {
     assert_eq!(bench.ledger.stats().strays, 0);
     bench.end(9, charged(5));
     assert_eq!((bench.ledger.stats().strays, bench.ledger.stats().stray_nanos), (1, 5));
+    // So is one of a hold that was released.
+    assert_eq!(bench.place(bid(3, 30)), HoldOutcome::Held);
+    bench.end(3, HoldState::Released);
+    bench.end(3, charged(30));
+    assert_eq!((bench.ledger.stats().strays, bench.ledger.stats().stray_nanos), (2, 35));
+    assert_eq!(bench.spent(LimitSpan::Life), 70);
 }
 
 #[test]

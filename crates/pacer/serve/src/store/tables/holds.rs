@@ -17,8 +17,8 @@ use units::Nanos;
 type HoldKeyRow = (u32, &'static str, u32);
 /// Epoch and counter of the attempt, account, amount, period, day, the code of the state, and the
 /// cost if it is charged.
-type HoldRow = (u64, u64, &'static str, u64, u32, u32, u8, u64);
-const HOLDS: TableDefinition<HoldKeyRow, HoldRow> = TableDefinition::new("holds");
+type HoldRow<'r> = (u64, u64, &'r str, u64, u32, u32, u8, u64);
+const HOLDS: TableDefinition<HoldKeyRow, HoldRow<'static>> = TableDefinition::new("holds");
 /// Node and account: the sum of folded charges.
 const CHARGES: TableDefinition<(u32, &str), u64> = TableDefinition::new("charges");
 
@@ -45,7 +45,7 @@ impl From<StorageError> for HoldStop {
 }
 
 pub(super) struct HoldTables<'t> {
-    holds: Table<'t, HoldKeyRow, HoldRow>,
+    holds: Table<'t, HoldKeyRow, HoldRow<'static>>,
     charges: Table<'t, (u32, &'static str), u64>,
 }
 
@@ -118,7 +118,7 @@ fn key_row(key: &StoredHoldKey) -> (u32, &str, u32) {
     (key.node, &key.name.lot, key.name.bid)
 }
 
-fn hold_row(hold: &StoredHold) -> (u64, u64, &str, u64, u32, u32, u8, u64) {
+fn hold_row(hold: &StoredHold) -> HoldRow<'_> {
     let (state, cost) = match hold.state {
         HoldState::Standing => (STANDING, 0),
         HoldState::Released => (RELEASED, 0),
@@ -128,7 +128,7 @@ fn hold_row(hold: &StoredHold) -> (u64, u64, &str, u64, u32, u32, u8, u64) {
     (epoch, counter, &hold.account, hold.amount.get(), hold.period.0, hold.day, state, cost)
 }
 
-fn hold_of(row: (u64, u64, &str, u64, u32, u32, u8, u64)) -> StoredHold {
+fn hold_of(row: HoldRow<'_>) -> StoredHold {
     let (epoch, counter, account, amount, period, day, state, cost) = row;
     StoredHold {
         attempt: AttemptNumber { epoch, counter },
