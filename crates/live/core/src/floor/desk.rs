@@ -11,7 +11,7 @@ use super::record::{LotRecord, LotRecordBody, event_news};
 use super::state::{DurableEffect, FloorState, RecordNumber};
 use crate::lots::{
     EndedHold, HoldFate, Lot, LotBid, LotChange, LotCommand, LotDecision, LotEvent, LotEventKind,
-    LotHold, LotResult,
+    LotHold, LotResult, LotTerms,
 };
 use crate::ports::{
     HoldAttempt, HoldKey, HoldMessage, HoldRefusal, HoldRequest, SoldLot, SoldLotReply,
@@ -21,6 +21,8 @@ use crate::ports::{
 pub(super) enum DeskCommand {
     Lot(LotCommand),
     Show { bidder: Option<String> },
+    /// Creates the lot, which there is by now.
+    Create(Box<LotTerms>),
 }
 
 /// A command that waits for its turn.
@@ -118,6 +120,11 @@ impl<R> LotDesk<R> {
                 }
                 let page = self.page(bidder.as_deref());
                 return self.answer(to, Ok(FloorAnswer::Lot(Box::new(page))), floor, outlet);
+            }
+            DeskCommand::Create(terms) => {
+                let is_same = self.lot.terms() == &*terms;
+                let page = is_same.then(|| FloorAnswer::Lot(Box::new(self.page(None))));
+                return self.answer(to, page.ok_or(FloorRefusal::LotExists), floor, outlet);
             }
             DeskCommand::Lot(command) => command,
         };

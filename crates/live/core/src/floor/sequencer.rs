@@ -174,36 +174,54 @@ impl<R> LotFloor<R> {
             FloorCommand::Lot(lot, command) => (lot, DeskCommand::Lot(command)),
             FloorCommand::Show { lot, bidder } => (lot, DeskCommand::Show { bidder }),
         };
-        let Some(desk) = self.desks.get_mut(&lot) else {
+        if !self.desks.contains_key(&lot) {
             return outlet.answer(to, Err(FloorRefusal::UnknownLot));
-        };
-        if desk.waiting.len() >= self.settings.waiting_max {
-            return outlet.answer(to, Err(FloorRefusal::Busy));
         }
-        desk.waiting.push_back(WaitingCommand { received_ms: now_ms, to, command });
-        self.advance(now_ms, &lot, outlet);
+        self.enqueue(&lot, WaitingCommand { received_ms: now_ms, to, command }, outlet);
+    }
+
+    /// Has a command of a lot wait for its turn, unless too many do. That answer alone overtakes
+    /// others.
+    fn enqueue(
+        &mut self,
+        lot: &LotId,
+        command: WaitingCommand<R>,
+        outlet: &mut impl FloorOutlet<R>,
+    ) {
+        let desk = self.desks.get_mut(lot).expect("the caller has seen the lot");
+        if desk.waiting.len() >= self.settings.waiting_max {
+            return outlet.answer(command.to, Err(FloorRefusal::Busy));
+        }
+        let now_ms = command.received_ms;
+        desk.waiting.push_back(command);
+        self.advance(now_ms, lot, outlet);
     }
 
     fn create(&mut self, now_ms: u64, to: R, terms: LotTerms, outlet: &mut impl FloorOutlet<R>) {
-        let (id, command) = (terms.id.clone(), DeskCommand::Show { bidder: None });
-        let (count, limit) = (self.desks.len(), self.settings.lots_max);
-        let refusal = match self.desks.get_mut(&id) {
-            Some(desk) if *desk.lot.terms() == terms => {
-                desk.waiting.push_back(WaitingCommand { received_ms: now_ms, to, command });
-                return self.advance(now_ms, &id, outlet);
-            }
-            Some(_) => Some(FloorRefusal::LotExists),
-            None if count >= limit => Some(FloorRefusal::TooManyLots { limit }),
-            None => match terms.check() {
-                problems if problems.is_empty() => {
-                    self.state.paused(outlet).map(FloorRefusal::Paused)
-                }
-                problems => Some(FloorRefusal::Terms(problems)),
-            },
-        };
-        if let Some(refusal) = refusal {
-            return outlet.answer(to, Err(refusal));
+        let (id, limit) = (terms.id.clone(), self.settings.lots_max);
+        let command = DeskCommand::Create(Box::new(terms.clone()));
+        let command = WaitingCommand { received_ms: now_ms, to, command };
+        if self.desks.contains_key(&id) {
+            return self.enqueue(&id, command, outlet);
         }
+        let problems = terms.check();
+        let refusal = match self.state.paused(outlet) {
+            _ if self.desks.len() >= limit => FloorRefusal::TooManyLots { limit },
+            _ if !problems.is_empty() => FloorRefusal::Terms(problems),
+            Some(reason) => FloorRefusal::Paused(reason),
+            None => return self.create_new(terms, command, outlet),
+        };
+        // The refusal may count lots that are not durable.
+        self.state.after_all(DurableEffect::Answer(command.to, Err(refusal)), outlet);
+    }
+
+    fn create_new(
+        &mut self,
+        terms: LotTerms,
+        command: WaitingCommand<R>,
+        outlet: &mut impl FloorOutlet<R>,
+    ) {
+        let (id, now_ms) = (terms.id.clone(), command.received_ms);
         let lot = Lot::new(terms.clone());
         let news = Some(created_news(&lot));
         let body = LotRecordBody::Created(Box::new(terms));
@@ -212,7 +230,7 @@ impl<R> LotFloor<R> {
         self.created.push((number, id.clone()));
         self.state.reschedule(id.clone(), None, lot.due_ms());
         let mut desk = LotDesk::new(lot, number);
-        desk.waiting.push_back(WaitingCommand { received_ms: now_ms, to, command });
+        desk.waiting.push_back(command);
         self.desks.insert(id.clone(), desk);
         self.advance(now_ms, &id, outlet);
     }
