@@ -49,6 +49,7 @@ fn market() -> Market {
         dsps: ["d0", "d1", "d2", "d3"].map(dsp).to_vec(),
         publishers: Publishers { others, ..Publishers::default() },
         deals: [].into(),
+        sold: SoldDeals::default(),
         floors: Vec::new(),
         rates: Rates::default(),
         currency: Currency::USD,
