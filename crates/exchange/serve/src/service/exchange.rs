@@ -38,7 +38,9 @@ use crate::budgets::shard::{
 use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::fanout::DspReactor;
 use crate::generation::dns::Resolver;
-use crate::generation::{DspRegistry, Generation, GenerationBuilder, GenerationChange};
+use crate::generation::{
+    DspRegistry, Generation, GenerationBuilder, GenerationChange, SoldOffer, SoldRefusal,
+};
 use crate::guards::{GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
 use crate::notices::{
@@ -341,6 +343,18 @@ impl Exchange {
             funnels.follow(direct.campaigns().iter().map(|it| it.slot), number);
         }
         Ok(number)
+    }
+
+    /// Offers sold deals to their buyers until their end, and returns the refusal of each that is
+    /// not offered. Those that are offered already change nothing.
+    ///
+    /// # Errors
+    /// The record refuses the generation: none of them is offered.
+    pub fn offer_sold(
+        &self,
+        offers: Vec<SoldOffer>,
+    ) -> Result<Vec<Result<(), SoldRefusal>>, GenerationRecordError> {
+        self.generations().as_mut().ok_or(GenerationRecordError::Closed)?.offer_sold(offers)
     }
 
     /// A campaign's impressions by step, over the last hour and the last day.
