@@ -62,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "exchange-serve",
             "export",
             "http-kit",
+            "live-core",
             "live-serve",
             "openrtb",
             "pacer-client",

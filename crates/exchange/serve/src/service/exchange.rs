@@ -147,12 +147,13 @@ pub struct Budgets {
     pub campaigns: Campaigns,
     /// Books what is billed.
     pub settlements: Box<dyn Settlements>,
-    /// Called once with the started exchange. Returns a job that may replace the campaigns.
+    /// Called once with the started exchange. Returns jobs that may replace the campaigns, and offer
+    /// sold deals.
     pub on_start: OnStart,
 }
 
 /// See [`Budgets::on_start`].
-pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Job + Send>;
+pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Vec<Job> + Send>;
 
 /// What other services offer the exchange.
 pub(super) struct ExchangePorts {
@@ -225,7 +226,8 @@ impl Exchange {
             end_parts: Mutex::new(Some(ClosingParts { dispatcher, jobs, renewal })),
         });
         let following = on_start.map(|on_start| on_start(&exchange, startup.builder));
-        let jobs = following.into_iter().chain([exchange.repeat_records(startup.builder)]);
+        let jobs =
+            following.into_iter().flatten().chain([exchange.repeat_records(startup.builder)]);
         let mut closing = exchange.end_parts.lock().expect("nothing panics while it closes");
         closing.as_mut().expect("it is not closed yet").jobs.extend(jobs);
         drop(closing);
