@@ -161,7 +161,7 @@ fn a_retired_generation_is_freed_when_its_last_auction_is_over() {
 fn sold_deals_outlive_reloads_until_their_end() {
     let config = || config(&(dsp("a", 1, "") + &dsp("b", 2, "")));
     let mut all = generations(&dsp("b", 2, ""));
-    let offer = |name: &str, ends_ms| sold::SoldOffer {
+    let offer = |name: &str, ends_ms| SoldOffer {
         deal: exchange_core::SoldDeal {
             name: name.into(),
             id: name.into(),
