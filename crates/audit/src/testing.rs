@@ -198,6 +198,7 @@ fn market() -> Market {
         dsps: DSPS.iter().map(dsp).collect(),
         publishers,
         deals: HashMap::from([("spring".into(), DealTerms::default())]),
+        sold: exchange_core::SoldDeals::default(),
         floors: Vec::new(),
         rates: Rates::new([(Currency::USD, Ratio::ONE)]),
         currency: Currency::USD,

@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use units::Price;
 
 use crate::codes::MediaType;
 use crate::json::{FloorPrice, Spanned, Text};
@@ -250,6 +251,22 @@ pub struct Deal<'a> {
     /// Floors by duration, up to one more than the limit.
     #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
+}
+
+impl Deal<'static> {
+    /// A deal at an agreed price for one seat, which no request contains. Its floor has no place.
+    pub fn agreed(id: &str, price: Price, seat: &str) -> Self {
+        Self {
+            id: Some(Text::from(id.to_owned())),
+            bidfloor: Some(FloorPrice::unplaced(price.amount)),
+            bidfloorcur: Some(Text::from(price.currency.code().to_owned())),
+            at: Some(3),
+            wseat: Some(vec![Text::from(seat.to_owned())]),
+            wadomain: None,
+            mincpmpersec: None,
+            durfloors: None,
+        }
+    }
 }
 
 /// Section 3.2.35: a floor for ads of `mindur ..= maxdur` seconds.

@@ -38,6 +38,12 @@ impl<'a> From<&'a str> for Text<'a> {
     }
 }
 
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct TextVisitor;
@@ -260,6 +266,11 @@ pub struct FloorPrice<'a> {
 }
 
 impl FloorPrice<'_> {
+    /// A price that was read from no text, and so has no place in any.
+    pub(crate) const fn unplaced(amount: Cpm) -> Self {
+        Self { raw: "", amount }
+    }
+
     /// The number's place in `body`, the text it was parsed from.
     pub fn span(&self, body: &str) -> Range<usize> {
         span_of(self.raw, body)

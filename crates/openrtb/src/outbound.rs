@@ -4,6 +4,8 @@
 //! resulting [`Outbound`] is read once per DSP with an [`OutboundView`]. Only inserts are copied.
 //! Which impressions and deals a DSP sees is the caller's decision.
 
+mod added_deals;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -51,6 +53,36 @@ impl OutboundView<'_> {
     const fn offers_deal(&self, deal: u8) -> bool {
         self.deals >> deal & 1 == 1
     }
+
+    /// Whether any of these deals is on offer.
+    const fn offers_any(&self, deals: DealRange) -> bool {
+        self.deals & deals.mask() != 0
+    }
+}
+
+/// Deals by position: those from `start` on, before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DealRange {
+    start: u8,
+    end: u8,
+}
+
+impl DealRange {
+    fn new(range: Range<usize>) -> Self {
+        let position = |at| u8::try_from(at).expect("deals are at most DEALS_MAX");
+        Self { start: position(range.start), end: position(range.end) }
+    }
+
+    const fn mask(self) -> DealMask {
+        Self::below(self.end) & !Self::below(self.start)
+    }
+
+    const fn below(end: u8) -> DealMask {
+        match (1 as DealMask).checked_shl(end as u32) {
+            Some(bit) => bit - 1,
+            None => DealMask::MAX,
+        }
+    }
 }
 
 /// Which DSPs receive a piece.
@@ -75,6 +107,23 @@ enum PieceGate {
         first: u8,
         deal: u8,
     },
+    /// DSPs that see any of the impression's added deals.
+    Added {
+        imp: u8,
+        added: DealRange,
+    },
+    /// DSPs that see the impression, but none of its added deals.
+    NoneAdded {
+        imp: u8,
+        added: DealRange,
+    },
+    /// DSPs that see this added deal and another one before it: of the request, or added.
+    BeforeAdded {
+        imp: u8,
+        own: DealRange,
+        earlier: DealRange,
+        deal: u8,
+    },
 }
 
 impl PieceGate {
@@ -89,6 +138,12 @@ impl PieceGate {
             Self::BeforeDeal { imp, first, deal } => {
                 let earlier = ((1u128 << deal) - 1) >> first << first;
                 view.offers_imp(imp) && view.offers_deal(deal) && view.deals & earlier != 0
+            }
+            Self::Added { imp, added } => view.offers_imp(imp) && view.offers_any(added),
+            Self::NoneAdded { imp, added } => view.offers_imp(imp) && !view.offers_any(added),
+            Self::BeforeAdded { imp, own, earlier, deal } => {
+                let has_earlier = view.offers_any(own) || view.offers_any(earlier);
+                view.offers_imp(imp) && view.offers_deal(deal) && has_earlier
             }
         }
     }
@@ -118,6 +173,15 @@ struct BodyPiece {
 struct BodyEdit {
     replaced: Range<usize>,
     what: PieceContent,
+    /// Who receives it. None: the DSPs that see its place.
+    gate: Option<PieceGate>,
+}
+
+impl BodyEdit {
+    /// An edit for all DSPs that see its place.
+    const fn new(replaced: Range<usize>, what: PieceContent) -> Self {
+        Self { replaced, what, gate: None }
+    }
 }
 
 /// Collects the edits of a request.
@@ -151,8 +215,7 @@ impl<'a> Editor<'a> {
             bidders: Vec::new(),
         };
         let removed = request.fields.removals.iter();
-        let removed = removed
-            .map(|span| BodyEdit { replaced: span.clone(), what: PieceContent::Insert(0..0) });
+        let removed = removed.map(|span| BodyEdit::new(span.clone(), PieceContent::Insert(0..0)));
         editor.edits.extend(removed);
         editor.mark_tmax();
         editor.mark_cur();
@@ -174,7 +237,7 @@ impl<'a> Editor<'a> {
     /// Replaces the JSON value at `span`.
     pub fn replace(&mut self, span: Range<usize>, value: &str) {
         let what = self.insert(value);
-        self.edits.push(BodyEdit { replaced: span, what });
+        self.edits.push(BodyEdit::new(span, what));
     }
 
     /// Sets a member of the object at `span`, where `key` is absent, null or empty. `value` is JSON
@@ -191,7 +254,7 @@ impl<'a> Editor<'a> {
             self.inserts.push(',');
         }
         let what = PieceContent::Insert(start..self.inserts.len());
-        self.edits.push(BodyEdit { replaced: inside..inside, what });
+        self.edits.push(BodyEdit::new(inside..inside, what));
     }
 
     /// Appends an element, as JSON text, to the array at `span`.
@@ -202,7 +265,7 @@ impl<'a> Editor<'a> {
         }
         self.inserts.push_str(element);
         let what = PieceContent::Insert(start..self.inserts.len());
-        self.edits.push(BodyEdit { replaced: span.end - 1..span.end - 1, what });
+        self.edits.push(BodyEdit::new(span.end - 1..span.end - 1, what));
     }
 
     /// The span of the whole request.
@@ -267,13 +330,13 @@ impl<'a> Editor<'a> {
     /// Replaces the value at `span`, or adds a member to the request.
     fn mark_value(&mut self, span: Option<Range<usize>>, key: &str, what: PieceContent) {
         if let Some(replaced) = span.or_else(|| self.absent_member(&self.root(), key)) {
-            self.edits.push(BodyEdit { replaced, what });
+            self.edits.push(BodyEdit::new(replaced, what));
             return;
         }
         let inside = self.root().start + 1;
         let (key, comma) = (self.insert(&format!("\"{key}\":")), self.insert(","));
         for what in [key, what, comma] {
-            self.edits.push(BodyEdit { replaced: inside..inside, what });
+            self.edits.push(BodyEdit::new(inside..inside, what));
         }
     }
 
@@ -283,7 +346,7 @@ impl<'a> Editor<'a> {
         let Some(span) = self.request.fields.user.clone() else { return };
         let at = span.start + 1..span.start + 1;
         let others_follow = !self.is_empty_container(&span);
-        self.edits.push(BodyEdit { replaced: at, what: PieceContent::BuyerUid { others_follow } });
+        self.edits.push(BodyEdit::new(at, PieceContent::BuyerUid { others_follow }));
     }
 
     /// Bidder parameters, as Prebid sends them, are for one bidder each: a DSP sees those under its
@@ -312,7 +375,7 @@ impl<'a> Editor<'a> {
                 // Sorted for the look-up by each DSP.
                 self.bidders[first..].sort_by(|a, b| a.name.cmp(&b.name));
                 let what = PieceContent::Bidder(first..self.bidders.len());
-                self.edits.push(BodyEdit { replaced, what });
+                self.edits.push(BodyEdit::new(replaced, what));
             }
         }
     }
@@ -375,7 +438,7 @@ impl PieceBuilder {
     fn edited(&mut self, end: usize, gate: PieceGate) {
         while let Some(edit) = self.edits.next_if(|edit| edit.replaced.start < end) {
             self.inbound(edit.replaced.start, gate);
-            self.out.push(BodyPiece { what: edit.what, gate });
+            self.out.push(BodyPiece { what: edit.what, gate: edit.gate.unwrap_or(gate) });
             self.at = self.at.max(edit.replaced.end);
         }
         self.inbound(end, gate);

@@ -11,7 +11,7 @@ pub(crate) mod steps;
 pub(crate) mod terms;
 
 use openrtb::codes::NoBidReason;
-use openrtb::{BidRequest, Deal, Imp, InvalidReason, InvalidRequest};
+use openrtb::{BidRequest, DEALS_MAX, Deal, Imp, InvalidReason, InvalidRequest};
 use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Rounding};
 
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross};
@@ -155,6 +155,7 @@ impl<'a> Auction<'a> {
             fee: publisher.fee,
             multiplier,
             deals_start: self.deals.len(),
+            sold: 0..0,
         });
         imp.deals().iter().for_each(|deal| self.add_deal(deal, publisher));
         Ok(())
@@ -170,6 +171,8 @@ impl<'a> Auction<'a> {
             deal,
             id,
             terms,
+            sold: None,
+            is_withheld: false,
             auction_type: match deal.at {
                 Some(1) => AuctionType::FirstPrice,
                 Some(2) => AuctionType::SecondPrice,
@@ -180,6 +183,49 @@ impl<'a> Auction<'a> {
             rate: rate.unwrap_or(Ratio::ONE),
             fee: terms.and_then(|terms| terms.fee).unwrap_or(publisher.fee),
             class: class.unwrap_or(u8::from(self.market.deals_first)),
+            wseat: SortedList::default(),
+            wadomain: DomainList::default(),
+        });
+    }
+
+    /// Adds the sold deals that the publisher delivers at `now_ms`, in Unix time, to every impression
+    /// on sale. Each is offered to its buyer only, at the agreed price. A deal of the request whose
+    /// id is sold is offered to nobody. If there are more than [`DEALS_MAX`] deals in all, those of
+    /// the lowest class are left out.
+    pub fn offering_sold(mut self, now_ms: u64) -> Self {
+        let (sold, publisher) = (&self.market.sold, self.request.publisher_id());
+        if sold.is_empty() {
+            return self;
+        }
+        for deal in &mut self.deals {
+            deal.is_withheld = sold.has(deal.id, publisher, now_ms);
+        }
+        let mut due = sold.due(publisher, now_ms);
+        due.retain(|at| self.rate_from(sold[*at].price.currency).is_some());
+        due.truncate((DEALS_MAX - self.deals.len()) / self.imps_on_sale());
+        for imp in 0..self.imps.len() {
+            let start = self.deals.len();
+            if self.imps[imp].has_rate {
+                due.iter().for_each(|at| self.add_sold(*at));
+            }
+            self.imps[imp].sold = start..self.deals.len();
+        }
+        self
+    }
+
+    fn add_sold(&mut self, at: usize) {
+        let sold = &self.market.sold[at];
+        self.deals.push(AuctionDeal {
+            deal: &self.market.sold.shown(at).deal,
+            id: &sold.id,
+            terms: None,
+            sold: Some(at),
+            is_withheld: false,
+            auction_type: AuctionType::Agreed,
+            has_rate: true,
+            rate: self.rate_from(sold.price.currency).unwrap_or(Ratio::ONE),
+            fee: self.publisher_terms().fee,
+            class: sold.priority,
             wseat: SortedList::default(),
             wadomain: DomainList::default(),
         });

@@ -39,7 +39,7 @@ pub fn explain(finished: &FinishedAuction<'_>) -> Result<Explanation, InvalidReq
         ..Explanation::default()
     };
     let auction = match Auction::new(finished.id, &request, finished.market) {
-        Ok(auction) => auction,
+        Ok(auction) => auction.offering_sold(finished.at_unix_ms),
         Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
         Err(AuctionRefusal::NoBid(reason)) => {
             explanation.no_bid = Some(terms::no_bid(reason));

@@ -16,11 +16,30 @@ use crate::clearing::clear::{Clearing, Win, clear};
 use crate::judging::judge::{DspAnswer, Judgement, judge};
 use crate::market::rates::Rates;
 use crate::market::signals::TrackingSignals;
+use crate::market::sold::{SoldDeal, SoldDeals};
 use crate::market::targeting::Targeting;
 use crate::market::tie::TieKey;
 use crate::market::{Dsp, Market, Publishers};
 
 pub(crate) const AUCTION_ID: &str = "auction-1";
+
+/// When auctions are held, in Unix time.
+pub(crate) const NOW_MS: u64 = 1_780_000_000_123;
+
+/// A deal that was sold to `seat` of the DSP at position `dsp`, delivered by every publisher now.
+pub(crate) fn sold_deal(id: &str, dsp: usize, seat: &str, agreed: &str) -> SoldDeal {
+    SoldDeal {
+        name: format!("{id}-{dsp}").into(),
+        id: id.into(),
+        dsp,
+        seat: seat.into(),
+        price: price(agreed),
+        publisher: None,
+        starts_ms: NOW_MS,
+        ends_ms: NOW_MS + 1,
+        priority: 1,
+    }
+}
 
 pub(crate) fn cpm(text: &str) -> Cpm {
     Cpm::parse(text, Rounding::Down).unwrap()
@@ -63,6 +82,7 @@ pub(crate) fn market() -> Market {
         dsps: vec![dsp("alpha", &["a1", "a2"]), dsp("beta", &["b1"]), dsp("gamma", &["g1"])],
         publishers: Publishers::default(),
         deals: HashMap::new(),
+        sold: SoldDeals::default(),
         floors: Vec::new(),
         rates: Rates::new(
             worth.map(|(code, ratio)| (currency(code), Ratio::parse(ratio).unwrap())),
@@ -118,7 +138,7 @@ pub(crate) fn with_auction<T>(
     test: impl FnOnce(&Auction<'_>) -> T,
 ) -> T {
     let request = parse_request(request).unwrap();
-    let auction = Auction::new(AUCTION_ID, &request, market).unwrap();
+    let auction = Auction::new(AUCTION_ID, &request, market).unwrap().offering_sold(NOW_MS);
     test(&auction)
 }
 

@@ -46,6 +46,7 @@ pub use market::rates::Rates;
 pub use market::seats::Seats;
 pub use market::signals::TrackingSignals;
 pub use market::size::AdSize;
+pub use market::sold::{SoldDeal, SoldDeals};
 pub use market::targeting::{Region, Targeting, UserIdNeed};
 pub use market::tie::TieKey;
 pub use market::{

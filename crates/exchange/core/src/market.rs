@@ -5,6 +5,7 @@ pub(crate) mod rates;
 pub(crate) mod seats;
 pub(crate) mod signals;
 pub(crate) mod size;
+pub(crate) mod sold;
 pub(crate) mod targeting;
 pub(crate) mod tie;
 
@@ -19,6 +20,7 @@ use rates::Rates;
 use seats::Seats;
 use signals::TrackingSignals;
 use size::AdSize;
+use sold::SoldDeals;
 use targeting::Targeting;
 use tie::TieKey;
 
@@ -31,6 +33,8 @@ pub struct Market {
     pub publishers: Publishers,
     /// Terms by deal id.
     pub deals: HashMap<Box<str>, DealTerms>,
+    /// Deals that were sold, each to one seat, and that requests need not contain.
+    pub sold: SoldDeals,
     /// Floors in addition to those in requests.
     pub floors: Vec<FloorRule>,
     /// Exchange rates.

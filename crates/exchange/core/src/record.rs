@@ -31,7 +31,8 @@ pub use encode::{
     AuctionContext, JudgedAuction, RecordedBodies, RecordedCall, RecordedExtent, Timings, encode,
 };
 pub use generation::{
-    DspRecord, GenerationInForce, GenerationRecord, UnrecordableGeneration, encode_generation,
+    DspRecord, GenerationInForce, GenerationRecord, SOLD_DEAL_TEXT_MAX, SOLD_DEALS_MAX,
+    UnrecordableGeneration, encode_generation,
 };
 pub use inputs::{BudgetRefusal, BudgetRefusals};
 pub use limits::{BIDS_MAX, ID_BYTES_MAX};

@@ -5,11 +5,13 @@
 pub(crate) mod dns;
 mod in_force;
 mod registry;
+mod sold;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use runtime::process::unix_ms;
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -20,6 +22,8 @@ use crate::recording::{GenerationLog, GenerationRecordError};
 
 pub use in_force::{DspInForce, Generation};
 pub(crate) use registry::DspRegistry;
+use sold::SoldOffers;
+pub use sold::{SoldOffer, SoldRefusal};
 
 /// Outcome of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +43,7 @@ pub struct GenerationChange {
 pub(crate) struct GenerationBuilder {
     config: ExchangeConfig,
     campaigns: Arc<Campaigns>,
+    sold: SoldOffers,
     registry: DspRegistry,
     /// Of the open record. None without a dispatcher.
     key: Option<NodeKey>,
@@ -71,6 +76,7 @@ impl GenerationBuilder {
             notices: config.notices.clone(),
             config,
             campaigns,
+            sold: SoldOffers::default(),
             registry,
             key,
             log,
@@ -104,6 +110,25 @@ impl GenerationBuilder {
         put.map(|reloaded| reloaded.number)
     }
 
+    /// Records a generation that also offers these sold deals until their end, and puts it in force.
+    /// Returns the refusal of each that is not offered. Offers in force change nothing.
+    pub(crate) fn offer_sold(
+        &mut self,
+        offers: Vec<SoldOffer>,
+    ) -> Result<Vec<Result<(), SoldRefusal>>, GenerationRecordError> {
+        let former = self.sold.clone();
+        self.sold.forget_ended(unix_ms());
+        let dsps = &self.config.market.dsps;
+        let taken: Vec<_> = offers.into_iter().map(|offer| self.sold.take(offer, dsps)).collect();
+        if self.sold != former
+            && let Err(error) = self.replace(self.config.clone())
+        {
+            self.sold = former;
+            return Err(error);
+        }
+        Ok(taken)
+    }
+
     pub(crate) fn replace(
         &mut self,
         mut config: ExchangeConfig,
@@ -129,6 +154,8 @@ impl GenerationBuilder {
             config.pacer.clone_from(&before.config.pacer);
         }
         let configured = config.clone();
+        self.sold.forget_ended(unix_ms());
+        let sold_payers = self.sold.add_to_market(&mut config.market);
         self.campaigns.add_to_market(&mut config.market);
         let number = match &mut self.log {
             Some(log) => log.record(&config, self.campaigns.number)?,
@@ -139,7 +166,7 @@ impl GenerationBuilder {
         let sealer = Sealer::of(&config, self.key);
         let sealer = sealer.or_else(|| before.sealer.clone());
         let generation = self.registry.generation(number, config, &self.campaigns, Some(&before));
-        let generation = Generation { sealer, ..generation };
+        let generation = Generation { sealer, sold_payers, ..generation };
         let of = |generation: &Generation| -> Vec<String> {
             generation.dsp_ids().map(str::to_owned).collect()
         };

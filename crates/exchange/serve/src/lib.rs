@@ -20,7 +20,7 @@ pub use budgets::campaigns;
 pub use budgets::shard::{BudgetContext, ShardLedgerPort};
 pub use config::{DIRECT_DSP, DirectRules, ExchangeConfig, InboundLimits};
 pub use fanout::{Backoff, PoolLimits, answer, inflate};
-pub use generation::{DspInForce, Generation, GenerationChange};
+pub use generation::{DspInForce, Generation, GenerationChange, SoldOffer, SoldRefusal};
 pub use http::AUCTION_PATH;
 pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::{NoticeStatus, Settlements};

@@ -41,8 +41,8 @@ pub use ledger::status::LedgerStatus;
 pub use ledger::turn::LedgerFault;
 pub use ledger::zones::{ZoneError, Zones};
 pub use service::{
-    BIDDER_LEDGER, BudgetsService, LEDGER, LEDGER_HOLDS, LedgerPort, PublishedCatalogues,
-    check_files,
+    BIDDER_LEDGER, BudgetsService, LEDGER, LEDGER_HOLDS, LedgerPort, LotCampaigns,
+    PublishedCatalogues, check_files,
 };
 pub use store::error::StoreOpenError;
 pub use store::thread::{DiskStore, StoreCounters, StoreOptions};

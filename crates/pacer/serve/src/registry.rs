@@ -14,6 +14,7 @@ mod cross;
 mod definition;
 mod edits;
 mod files;
+mod lots;
 mod read;
 mod refused;
 mod status;
@@ -40,6 +41,7 @@ pub use definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaig
 pub use edits::{ChangeOptions, DefinitionAnswer, DefinitionEdit, Listing};
 pub use files::FilesRead;
 pub use files::prepare::{CheckedFiles, PreparedRegistry, check_files};
+pub use lots::LotBudget;
 pub use read::RegistryOptions;
 pub use refused::{ChangeRefusal, RegistryStartError};
 pub use status::{AccountStatus, CampaignStatus};

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use pacer_core::messages::CampaignIndex;
 use pacer_core::shard::ShardOptions;
 use runtime::admin::{Api, ChangeAllowance, Readiness, ReloadedFiles};
 use runtime::builder::JobHandle;
@@ -27,7 +28,7 @@ use crate::ledger::rings::ShardRings;
 use crate::ledger::start::{LedgerStartError, LedgerThread, StartedLedger};
 use crate::ledger::turn::LedgerFault;
 use crate::registry::{
-    self, CampaignRules, ChangeRefusal, CheckedFiles, FilesRead, PreparedRegistry,
+    self, CampaignRules, ChangeRefusal, CheckedFiles, FilesRead, LotBudget, PreparedRegistry,
     PublishedCatalogue, Registry, RegistryOptions,
 };
 
@@ -76,6 +77,32 @@ pub struct LedgerPort<R> {
     pub campaigns_max: usize,
     /// Where the exchange puts its view for the API.
     pub exchange: ExchangeSlot,
+    /// Defines the campaigns of sold lots.
+    pub lots: LotCampaigns,
+}
+
+/// Defines campaigns that count what sold lots deliver: see [`Registry::ensure_lot`].
+#[derive(Clone)]
+pub struct LotCampaigns(Arc<EnsureLot>);
+
+type EnsureLot = dyn Fn(&LotBudget) -> Result<CampaignIndex, ChangeRefusal> + Send + Sync;
+
+impl LotCampaigns {
+    fn of<R: CampaignRules>(registry: &Arc<Registry<R>>) -> Self {
+        let registry = Arc::downgrade(registry);
+        Self(Arc::new(move |budget| match registry.upgrade() {
+            Some(registry) => registry.ensure_lot(budget),
+            None => Err(ChangeRefusal::Unavailable("the budgets have ended".to_owned())),
+        }))
+    }
+
+    /// Defines the lot's campaign durably, unless it is defined, and returns its number.
+    ///
+    /// # Errors
+    /// See [`Registry::ensure_lot`].
+    pub fn ensure(&self, budget: &LotBudget) -> Result<CampaignIndex, ChangeRefusal> {
+        (self.0)(budget)
+    }
 }
 
 /// Catalogues as they are published.
@@ -196,6 +223,7 @@ impl<R: CampaignRules> Service for BudgetsService<R> {
                 published,
                 campaigns_max: usize::try_from(config.campaigns_max).unwrap_or(usize::MAX),
                 exchange: exchange.clone(),
+                lots: LotCampaigns::of(&registry),
             };
             startup.ports.offer(&port_of(spender), port);
         }

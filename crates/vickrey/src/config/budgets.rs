@@ -31,6 +31,8 @@ use runtime::service::{Ports, ServiceError};
 use tracing::{error, info, warn};
 use units::{Cpm, Currency, Nanos};
 
+use crate::sold_lots::{self, SOLD_LOTS};
+
 /// Interval between attempts to offer campaigns that the exchange could not record.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -137,7 +139,9 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         published,
         campaigns_max,
         exchange: exchange_slot,
+        lots,
     } = port;
+    let (sold_lots, lots_worker) = sold_lots::channel(lots);
     warn_of_room(&first, campaigns_max);
     let halted = handle.halted();
     let budget_context = BudgetContext {
@@ -158,6 +162,7 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     let on_published = Arc::clone(&published.on_published);
     let settlements = Box::new(LedgerSettlements { feed, keys });
     let on_start = move |exchange: &Arc<Exchange>, builder: &Builder| {
+        let sold_lots = lots_worker.start(exchange, builder);
         warn_of_rates(&currencies(&first), exchange);
         exchange_slot.set(Arc::new(WeakExchange(Arc::downgrade(exchange))));
         let exchange = Arc::downgrade(exchange);
@@ -189,9 +194,10 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         });
         on_published.get_or_init(|| job.handle());
         job.run_soon();
-        job
+        vec![job, sold_lots]
     };
     let on_start = Box::new(on_start);
+    ports.offer(&SOLD_LOTS, Box::new(sold_lots));
     ports.offer(
         &BUDGETS,
         Budgets { budget_context, ledger_ports, campaigns, settlements, on_start },

@@ -89,7 +89,7 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAs
 /// The call of direct campaigns, the DSP at position `index`.
 /// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) selects their seats and deals.
 pub fn eligible_direct(auction: &Auction<'_>, index: usize) -> Result<BidderCall, NotAsked> {
-    call_for(auction, index, |deal| deal_is_open_to(deal, index))
+    call_for(auction, index, |deal| deal_is_open_to(auction, deal, index))
 }
 
 pub(crate) fn check_seat(auction: &Auction<'_>, seat: &str) -> Result<(), Fate> {
@@ -149,12 +149,11 @@ fn call_for(
         if !terms.has_rate || !buys(dsp, terms.imp, &auction.lists.steps) {
             continue;
         }
-        let count = terms.imp.deals().len();
-        let first = terms.deals_start;
         let mut deals: DealMask = 0;
-        for (offset, deal) in auction.deals[first..first + count].iter().enumerate() {
+        for position in terms.deals() {
+            let deal = &auction.deals[position];
             if deal.has_rate && has(deal) {
-                deals |= 1 << (first + offset);
+                deals |= 1 << position;
             }
         }
         if terms.imp.is_private() && deals == 0 {
@@ -169,11 +168,17 @@ fn call_for(
 fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
     let is_welcome = |seat: &str| check_seat(auction, seat).is_ok();
     let (dsp, wseat) = (&auction.market.dsps[index], deal.seats());
-    deal_is_open_to(deal, index)
+    deal_is_open_to(auction, deal, index)
         && (wseat.is_empty() || has_seat(dsp, &deal.wseat, wseat, &auction.lists.steps, is_welcome))
 }
 
-fn deal_is_open_to(deal: &AuctionDeal<'_>, index: usize) -> bool {
+fn deal_is_open_to(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
+    if let Some(sold) = deal.sold {
+        return auction.market.sold[sold].dsp == index;
+    }
+    if deal.is_withheld {
+        return false;
+    }
     let named = deal.terms.map(|terms| terms.dsps.as_slice()).unwrap_or_default();
     named.is_empty() || named.contains(&index)
 }

@@ -20,6 +20,11 @@ pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
             let raw = terms.imp.deals()[deal_index].raw();
             show_deal_floors(&mut editor, body, terms, deal, raw);
         }
+        if !terms.sold.is_empty() {
+            let sold = auction.deals[terms.sold.clone()].iter().filter_map(|deal| deal.sold);
+            let texts: Vec<_> = sold.map(|at| &*auction.market.sold.shown(at).text).collect();
+            editor.add_deals(index, terms.sold.start, &texts);
+        }
     }
     append_node(&mut editor, body, auction);
     privacy::limit(&mut editor, auction.request);

@@ -1,5 +1,7 @@
 //! The terms of impressions and deals in one auction, and conversion of their prices.
 
+use std::ops::Range;
+
 use openrtb::{Deal, Imp, Text};
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Rounding};
@@ -38,6 +40,16 @@ pub(crate) struct ImpTerms<'a> {
     pub(crate) fee: Ppm,
     pub(crate) multiplier: Multiplier,
     pub(crate) deals_start: usize,
+    /// Its sold deals, by position, behind those of all impressions.
+    pub(crate) sold: Range<usize>,
+}
+
+impl ImpTerms<'_> {
+    /// Its deals by position: the request's, then sold ones.
+    pub(crate) fn deals(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        let of_request = self.deals_start..self.deals_start + self.imp.deals().len();
+        of_request.chain(self.sold.clone())
+    }
 }
 
 #[derive(Debug)]
@@ -45,6 +57,10 @@ pub(crate) struct AuctionDeal<'a> {
     pub(crate) deal: &'a Deal<'a>,
     pub(crate) id: &'a str,
     pub(crate) terms: Option<&'a DealTerms>,
+    /// Its position among the market's sold deals. None for a deal of the request.
+    pub(crate) sold: Option<usize>,
+    /// Whether it is a deal of the request that is sold, so that nobody else may have it.
+    pub(crate) is_withheld: bool,
     pub(crate) auction_type: AuctionType,
     /// Whether the currency of its floor has a rate. Otherwise the deal is not offered.
     pub(crate) has_rate: bool,

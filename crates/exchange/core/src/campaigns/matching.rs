@@ -200,8 +200,7 @@ impl Catalogue {
         scratch: &mut SearchScratch,
     ) {
         scratch.deals_len = 0;
-        let first = terms.deals_start;
-        for index in first..first + terms.imp.deals().len() {
+        for index in terms.deals() {
             let deal = &auction.deals[index];
             let known = self.deals.numbers.get(deal.id).filter(|_| ask.deals >> index & 1 == 1);
             let Some(number) = known else { continue };

@@ -30,6 +30,8 @@ pub struct FinishedAuction<'h> {
     pub id: &'h str,
     /// The caller's request, validated.
     pub request: &'h BidRequest<'h>,
+    /// When it came, in milliseconds of Unix time.
+    pub at_unix_ms: u64,
     /// Its configuration.
     pub market: &'h Market,
     /// Limits of each DSP, in market order. Empty if unknown.

@@ -62,7 +62,7 @@ pub(super) fn imps(auction: &Auction<'_>) -> Vec<ExplainedImp> {
 }
 
 fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
-    let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
+    let deals = terms.deals().map(|position| &auction.deals[position]);
     let floor = terms.imp.bidfloor.filter(|_| terms.has_rate).map(|floor| {
         let converted = or_max(terms.rate.convert(floor.amount, Rounding::Up));
         let (net, currency) = (floor.amount, terms.floor_currency);
@@ -87,7 +87,7 @@ fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> ExplainedImp {
         floor,
         floors_by_duration: terms.has_timed_floor(),
         rules: terms.rules.iter().map(rule).collect(),
-        deals: deals.iter().map(deal).collect(),
+        deals: deals.map(deal).collect(),
     }
 }
 

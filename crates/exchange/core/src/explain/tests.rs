@@ -50,7 +50,8 @@ fn hearing<'h>(
     dsps: &'h [(usize, DspOutcome<'h>)],
 ) -> FinishedAuction<'h> {
     let no_bid = NoBidReason::Unknown;
-    FinishedAuction { id: AUCTION_ID, request, market, guards: &[], dsps, sealed: None, no_bid }
+    let (id, at_unix_ms) = (AUCTION_ID, 0);
+    FinishedAuction { id, request, at_unix_ms, market, guards: &[], dsps, sealed: None, no_bid }
 }
 
 #[track_caller]

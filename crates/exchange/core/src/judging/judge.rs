@@ -97,6 +97,11 @@ impl JudgedBid<'_> {
         MediaType::only(formats)
     }
 
+    /// The sold deal that it is under, by position among the market's. None if it is under none.
+    pub fn sold_deal(&self, auction: &Auction<'_>) -> Option<usize> {
+        auction.deals[self.deal?].sold
+    }
+
     pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<BidTerms> {
         let imp = &auction.imps[self.imp?];
         let deal = self.deal.map(|deal| &auction.deals[deal]);
@@ -473,16 +478,14 @@ impl<'a> AnsweringDsp<'_, 'a, '_> {
         let Some(id) = bid.dealid.as_deref() else {
             return if imp.imp.is_private() { Err(Fate::PrivateAuction) } else { Ok(None) };
         };
-        let deals = imp.deals_start..imp.deals_start + imp.imp.deals().len();
-        let index = deals
-            .into_iter()
-            .find(|index| *self.auction.deals[*index].id == *id)
-            .ok_or(Fate::DealUnknown)?;
-        if self.ask.deals >> index & 1 == 0 {
-            return Err(Fate::DealNotOffered);
-        }
+        let mut named =
+            imp.deals().filter(|index| *self.auction.deals[*index].id == *id).peekable();
+        named.peek().ok_or(Fate::DealUnknown)?;
+        // A sold deal may have the id of others, which this DSP is not offered.
+        let is_offered = |index: &usize| self.ask.deals >> index & 1 == 1;
+        let index = named.find(is_offered).ok_or(Fate::DealNotOffered)?;
         let (deal, steps) = (&self.auction.deals[index], &self.auction.lists.steps);
-        steps.add(imp.imp.deals().len() / 4);
+        steps.add((imp.imp.deals().len() + imp.sold.len()) / 4);
         if !deal.admits_seat(seat, steps) {
             return Err(Fate::DealSeat);
         }

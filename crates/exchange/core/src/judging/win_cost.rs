@@ -18,8 +18,8 @@ pub struct WinCost {
     pub billable_s: u32,
 }
 
-/// The cost of `win` in `currency`: what the DSP pays if its bid is in that currency, else the
-/// clearing price converted up, so that an account never pays too little. None without a rate or on
+/// The cost of `win` in `currency`: the price of a sold deal if that is in the currency, what the DSP
+/// pays if its bid is, else the clearing price converted up, so that an account never pays too little. None without a rate or on
 /// overflow.
 pub fn win_cost(
     auction: &Auction<'_>,
@@ -33,7 +33,11 @@ pub fn win_cost(
     let judged = &judgement.bids[bid];
     let terms = judged.terms(auction).expect("a winner is for an impression");
     let currencies = auction.currencies();
-    let price = if terms.currency == currency {
+    let sold = judged.sold_deal(auction).map(|sold| auction.market.sold[sold].price);
+    let price = if let Some(agreed) = sold.filter(|agreed| agreed.currency == currency) {
+        // Exactly what was sold, without two conversions.
+        Some(agreed.amount)
+    } else if terms.currency == currency {
         terms.paid(currencies, entry, win.price)
     } else {
         currencies.rates.convert(win.price, auction.currency, currency, Rounding::Up)

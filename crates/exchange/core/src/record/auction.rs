@@ -117,6 +117,8 @@ pub struct DealRecord<'b> {
     /// Whether that floor, or the impression's with the deal's fee, applied to all bids under the
     /// deal. False if the record does not say.
     pub is_floor_plain: bool,
+    /// Its position among the generation's sold deals. None if it was in the request.
+    pub sold: Option<usize>,
 }
 
 /// A DSP that was asked.

@@ -93,6 +93,7 @@ pub(super) fn deal<'b>(
         discount: message.take(number::DISCOUNT_PPM, ppm)?.unwrap_or(Ppm::ZERO),
         floor: message.take(number::FLOOR_MICROS, cpm)?,
         is_floor_plain: message.take(number::IS_FLOOR_PLAIN, Varint::flag)?.unwrap_or(false),
+        sold: message.take(number::SOLD, Varint::position)?,
     };
     message.finish()?;
     Ok(deal)

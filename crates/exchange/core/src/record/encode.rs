@@ -196,6 +196,11 @@ fn write_auction(record: &mut MessageWriter<'_>, auction: &Auction<'_>) {
             record.message(fields::auction::DEALS, |out| write_deal(out, imp, terms, deal));
         }
     }
+    for (imp, terms) in auction.imps.iter().enumerate() {
+        for deal in &auction.deals[terms.sold.clone()] {
+            record.message(fields::auction::DEALS, |out| write_deal(out, imp, terms, deal));
+        }
+    }
 }
 
 fn write_imp(out: &mut MessageWriter<'_>, imp: &ImpTerms<'_>) {
@@ -232,6 +237,7 @@ fn write_deal(out: &mut MessageWriter<'_>, at: usize, imp: &ImpTerms<'_>, deal: 
     out.uint(field::DISCOUNT_PPM, deal.discount().get().into());
     out.present_uint(field::FLOOR_MICROS, floor.map(Cpm::micros));
     out.flag(field::IS_FLOOR_PLAIN, imp.has_plain_deal_floor(deal));
+    out.present_position(field::SOLD, deal.sold);
 }
 
 fn write_call(

@@ -14,9 +14,22 @@ use super::codes::SchemaCode;
 use super::decode::DSPS_MAX;
 use super::elements::{code, cpm, currency, ppm};
 use crate::market::rates::Rates;
+use crate::market::sold::SoldDeal;
 use crate::market::{DealTerms, Dsp, Market, PublisherTerms, Publishers};
 
 const MARGIN: usize = 32;
+
+/// Limit of sold deals.
+pub const SOLD_DEALS_MAX: usize = 1_000;
+/// Limit of the bytes of a sold deal's name, id, seat and publisher together.
+pub const SOLD_DEAL_TEXT_MAX: usize = 440;
+/// Bytes of a sold deal's numbers, and of all tags and lengths.
+const SOLD_DEAL_NUMBERS_MAX: usize = 80;
+
+const _: () = assert!(
+    SOLD_DEALS_MAX * (SOLD_DEAL_TEXT_MAX + SOLD_DEAL_NUMBERS_MAX) <= RECORD_BYTES_MAX / 2,
+    "half a record is left for the configuration"
+);
 
 /// Limit of rates: several times the currencies of ISO 4217.
 const RATES_MAX: usize = 1024;
@@ -45,7 +58,9 @@ pub enum UnrecordableGeneration {
     #[error("the rate of {0} is not the one in force")]
     Rate(Currency),
     /// Too long even without the file.
-    #[error("{0} bytes are more than a record holds: configure fewer publishers, deals or seats")]
+    #[error(
+        "{0} bytes are more than a record holds: configure fewer publishers, deals or seats, or sell fewer deals"
+    )]
     TooLong(usize),
 }
 
@@ -72,6 +87,8 @@ pub struct GenerationRecord {
     pub publishers: Publishers,
     /// Terms of deals.
     pub deals: HashMap<Box<str>, DealTerms>,
+    /// Sold deals, to which deals of auctions refer by position.
+    pub sold: Vec<SoldDeal>,
     /// The configuration file, secrets masked. None if it was too long.
     pub toml: Option<Vec<u8>>,
     /// Number of the catalogue of campaigns and seat accounts; 0 without a catalogue.
@@ -113,10 +130,7 @@ pub fn encode_generation(
             out.text(fields::rate::WORTH, worth);
         });
     }
-    record.message(field::INCREMENT, |out| {
-        out.uint(fields::price::MICROS, market.increment.amount.micros());
-        out.text(fields::price::CURRENCY, market.increment.currency.code());
-    });
+    record.message(field::INCREMENT, |out| write_price(out, market.increment));
     record.flag(field::DEALS_FIRST, market.deals_first);
     record.flag(field::CREATIVE_ID_REQUIRED, market.creative_id_required);
     for dsp in &market.dsps {
@@ -135,7 +149,9 @@ pub fn encode_generation(
     for (id, terms) in deals {
         record.message(field::DEALS, |out| write_deal(out, id, terms));
     }
-    let len = record.len() + MARGIN;
+    // They follow the file, whose room depends on them.
+    let sold_len: usize = market.sold.iter().map(sold_len_max).sum();
+    let len = record.len() + sold_len + MARGIN;
     if len > RECORD_BYTES_MAX {
         record.truncate(0);
         return Err(UnrecordableGeneration::TooLong(len));
@@ -143,6 +159,9 @@ pub fn encode_generation(
     record
         .present_bytes(field::TOML, Some(toml).filter(|toml| len + toml.len() <= RECORD_BYTES_MAX));
     record.uint(field::CAMPAIGNS, campaigns);
+    for sold in market.sold.iter() {
+        record.message(field::SOLD, |out| write_sold(out, sold));
+    }
     record.finish();
     Ok(())
 }
@@ -162,6 +181,11 @@ fn check_rates(generation: &GenerationInForce<'_>) -> Result<(), UnrecordableGen
         }
     }
     Ok(())
+}
+
+fn write_price(out: &mut MessageWriter<'_>, price: Price) {
+    out.uint(fields::price::MICROS, price.amount.micros());
+    out.text(fields::price::CURRENCY, price.currency.code());
 }
 
 fn write_dsp(out: &mut MessageWriter<'_>, dsp: &Dsp) {
@@ -195,6 +219,24 @@ fn write_deal(out: &mut MessageWriter<'_>, id: &str, terms: &DealTerms) {
     out.present_uint(field::PRIORITY, terms.priority.map(u64::from));
 }
 
+/// Most bytes of a sold deal in the record.
+const fn sold_len_max(sold: &SoldDeal) -> usize {
+    sold.text_len() + SOLD_DEAL_NUMBERS_MAX
+}
+
+fn write_sold(out: &mut MessageWriter<'_>, sold: &SoldDeal) {
+    use fields::sold_deal as field;
+    out.text(field::NAME, &sold.name);
+    out.text(field::ID, &sold.id);
+    out.position(field::DSP, sold.dsp);
+    out.text(field::SEAT, &sold.seat);
+    out.message(field::PRICE, |out| write_price(out, sold.price));
+    out.present_text(field::PUBLISHER, sold.publisher.as_deref());
+    out.uint(field::STARTS_UNIX_MS, sold.starts_ms);
+    out.uint(field::ENDS_UNIX_MS, sold.ends_ms);
+    out.uint(field::PRIORITY, sold.priority.into());
+}
+
 impl GenerationRecord {
     /// Decodes a record.
     ///
@@ -223,6 +265,7 @@ impl GenerationRecord {
             dsps: list(&mut reader, number::DSPS, DSPS_MAX, read_dsp)?,
             publishers: Publishers::default(),
             deals: HashMap::new(),
+            sold: Vec::new(),
             toml: None,
             campaigns: 0,
         };
@@ -241,6 +284,7 @@ impl GenerationRecord {
         })?;
         generation.toml = reader.take(number::TOML, Bytes::bytes)?.map(<[u8]>::to_vec);
         generation.campaigns = reader.take(number::CAMPAIGNS, Varint::uint)?.unwrap_or(0);
+        generation.sold = list(&mut reader, number::SOLD, SOLD_DEALS_MAX, read_sold)?;
         reader.finish()?;
         Ok(generation)
     }
@@ -326,13 +370,36 @@ fn read_deal(field: Bytes<'_>) -> Result<(&str, DealTerms), MalformedRecord> {
         })?;
         Ok(dsps)
     };
-    let priority = |field: Varint| field.known(|class| u8::try_from(class).ok());
     let terms = DealTerms {
         dsps: reader.take(number::DSPS, dsps)?.unwrap_or_default(),
         fee: reader.take(number::FEE_PPM, ppm)?,
         discount: reader.take(number::DISCOUNT_PPM, ppm)?.unwrap_or(Ppm::ZERO),
-        priority: reader.take(number::PRIORITY, priority)?,
+        priority: reader.take(number::PRIORITY, class)?,
     };
     reader.finish()?;
     Ok((id, terms))
+}
+
+fn read_sold(field: Bytes<'_>) -> Result<SoldDeal, MalformedRecord> {
+    use fields::sold_deal as number;
+    let mut reader = field.message()?;
+    let sold = SoldDeal {
+        name: reader.take(number::NAME, Bytes::text)?.unwrap_or("").into(),
+        id: reader.take(number::ID, Bytes::text)?.unwrap_or("").into(),
+        dsp: reader.take(number::DSP, Varint::position)?.unwrap_or(0),
+        seat: reader.take(number::SEAT, Bytes::text)?.unwrap_or("").into(),
+        price: reader
+            .take(number::PRICE, read_price)?
+            .ok_or(MalformedRecord::Value(number::PRICE))?,
+        publisher: reader.take(number::PUBLISHER, Bytes::text)?.map(Box::from),
+        starts_ms: reader.take(number::STARTS_UNIX_MS, Varint::uint)?.unwrap_or(0),
+        ends_ms: reader.take(number::ENDS_UNIX_MS, Varint::uint)?.unwrap_or(0),
+        priority: reader.take(number::PRIORITY, class)?.unwrap_or(0),
+    };
+    reader.finish()?;
+    Ok(sold)
+}
+
+fn class(field: Varint) -> Result<u8, MalformedRecord> {
+    field.known(|class| u8::try_from(class).ok())
 }

@@ -19,6 +19,7 @@ use crate::auction::fate::Fate;
 use crate::auction::terms::{AuctionType, gross, or_max, reaches};
 use crate::clearing::clear::{BidGroup, ClearingEntry, Seat};
 use crate::clearing::pricing::BidTerms;
+use crate::market::sold::SoldDeal;
 use crate::market::{BidsReturned, NoticeMode, PublisherTerms};
 
 /// The result of a replay.
@@ -111,7 +112,14 @@ impl ReplayComparison<'_, '_> {
         for (at, imp) in record.imps.iter().enumerate() {
             self.expect(ChangedValue::Imp(at), "fee", imp.fee, publisher.fee);
         }
-        for (at, deal) in record.deals.iter().enumerate().filter(|(_, deal)| !may_be_cut(deal.id)) {
+        for (at, deal) in record.deals.iter().enumerate() {
+            if let Some(sold) = deal.sold {
+                self.check_sold_deal(at, sold, publisher);
+                continue;
+            }
+            if may_be_cut(deal.id) {
+                continue;
+            }
             let terms = generation.deals.get(deal.id);
             let class = terms.and_then(|terms| terms.priority);
             let class = class.unwrap_or(u8::from(generation.deals_first));
@@ -122,6 +130,40 @@ impl ReplayComparison<'_, '_> {
             self.expect(ChangedValue::Deal(at), "fee", deal.fee, fee);
             self.expect(ChangedValue::Deal(at), "discount", deal.discount, discount);
         }
+    }
+
+    /// Checks the deal at position `at` against the sold deal of the generation that it names.
+    fn check_sold_deal(&mut self, at: usize, sold: usize, publisher: &PublisherTerms) {
+        let (deal, subject) = (self.record.deals[at], ChangedValue::Deal(at));
+        let Some(known) = self.generation.sold.get(sold) else {
+            let count = self.generation.sold.len();
+            self.differ(subject, "sold", sold, format_args!("one of {count}"));
+            return;
+        };
+        let SoldDeal { price, .. } = known;
+        let agreed = self.generation.rates.convert(
+            price.amount,
+            price.currency,
+            self.terms.currency,
+            Rounding::Down,
+        );
+        let (auction_type, is_agreed) = (deal.auction_type.label(), AuctionType::Agreed.label());
+        if !may_be_cut(deal.id) {
+            self.expect(subject, "id", deal.id, &*known.id);
+        }
+        self.expect(subject, "auction_type", auction_type, is_agreed);
+        self.expect(subject, "class", deal.class, known.priority);
+        self.expect(subject, "fee", deal.fee, publisher.fee);
+        self.expect(subject, "discount", deal.discount, Ppm::ZERO);
+        self.expect(subject, "floor", OptionalPrice(deal.floor), OptionalPrice(agreed));
+    }
+
+    /// Checks that a bid under a sold deal is the buyer's.
+    fn check_buyer(&mut self, at: usize) {
+        let bid = &self.record.bids[at];
+        let sold = bid.deal.and_then(|deal| self.record.deals[deal].sold);
+        let Some(known) = sold.and_then(|sold| self.generation.sold.get(sold)) else { return };
+        self.expect(ChangedValue::Bid(at), "dsp", bid.dsp, known.dsp);
     }
 
     fn check_dsp(&mut self, subject: ChangedValue, dsp: usize) {
@@ -195,6 +237,7 @@ impl ReplayComparison<'_, '_> {
             );
             self.check_floor(at, deal);
             self.check_bidder(at);
+            self.check_buyer(at);
             entry = match (counts, bid.imp, bid.seat) {
                 (Ok(price), Some(imp), Some(seat)) => Ok(self.entry(bid, imp, seat, price)),
                 (counts, ..) => Err(counts.err().unwrap_or(bid.fate)),

@@ -6,6 +6,7 @@ mod generation;
 mod golden;
 mod limits;
 mod properties;
+mod sold;
 mod terms;
 
 use std::time::Duration;
@@ -29,7 +30,9 @@ use crate::auction::Auction;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::clearing::clear::{Win, clear};
-use crate::fixtures::{AUCTION_ID, bid, currency, imp, market, ppm, price, request};
+use crate::fixtures::{
+    AUCTION_ID, NOW_MS, bid, currency, imp, market, ppm, price, request, sold_deal,
+};
 use crate::judging::judge::{DspAnswer, Judgement, judge};
 use crate::market::rates::Currencies;
 use crate::market::{BidsReturned, DealTerms, FloorRule, Market, NoticeMode, PublisherTerms};
@@ -92,6 +95,10 @@ fn any_market(dice: &mut Dice) -> Market {
     market.deals.insert("agreed".into(), deal(None, ppm(100_000), None));
     market.deals.insert("better".into(), deal(Some(ppm(20_000)), ppm(50_000), Some(3)));
     market.deals_first = dice.one_in(3);
+    if dice.one_in(8) {
+        let of_beta = sold_deal("plain", 1, "b1", "1.1 GBP");
+        market.sold = [sold_deal("foreign", 0, "a1", "2 USD"), of_beta].into_iter().collect();
+    }
     market.currency = dice.one_of(&[Currency::USD, Currency::USD, currency("JPY")]);
     if market.currency != Currency::USD {
         market.rates = crate::market::rates::Rates::new(
@@ -164,7 +171,7 @@ fn any_request(dice: &mut Dice) -> String {
         (0..=dice.below(3)).map(|id| imp(usize::try_from(id).expect("few"), dice)).collect();
     let currency = dice.one_of(&["USD", "EUR"]);
     let mut change = json!({ "imp": imps, "at": dice.one_of(&[1, 2]), "cur": [currency] });
-    if dice.one_in(2) {
+    if dice.one_in(8) {
         let publisher = dice.one_of(&["pub-1", "pub-2"]);
         change["site"] = json!({ "publisher": { "id": publisher } });
     }
@@ -257,6 +264,7 @@ fn held(case: &Case) -> RecordedCase {
 fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> RecordedCase {
     let request = openrtb::parse_request(&case.request).expect("it is valid");
     let auction = Auction::new(AUCTION_ID, &request, &case.market).expect("it can be held");
+    let auction = auction.offering_sold(NOW_MS);
     let (mut answers, mut calls, mut not_asked) = (Vec::new(), Vec::new(), Vec::new());
     for dsp in 0..case.market.dsps.len() {
         let body = case.bodies.iter().find(|(of, _)| *of == dsp);

@@ -12,7 +12,7 @@ use exchange_core::campaigns::{
 };
 use exchange_core::{
     AdSize, Auction, BidderCall, Dsp, DspAnswer, Market, Publishers, Rates, Region as Part,
-    Targeting, TieKey, TrackingSignals, eligible_direct, judge,
+    SoldDeals, Targeting, TieKey, TrackingSignals, eligible_direct, judge,
 };
 use faults::process::isolated;
 use openrtb::codes::MediaType;
@@ -96,6 +96,7 @@ fn market(catalogue: &Catalogue) -> Market {
         dsps: vec![direct],
         publishers: Publishers::default(),
         deals: HashMap::new(),
+        sold: SoldDeals::default(),
         floors: Vec::new(),
         rates: Rates::new(worth),
         currency: Currency::USD,

@@ -12,7 +12,7 @@ use exchange_core::record::{
 };
 use exchange_core::{
     Auction, ClearedAuction, DealTerms, Dsp, DspAnswer, Market, NotAsked, Publishers, Rates,
-    Targeting, TieKey, TrackingSignals, clear, eligible, judge, sales,
+    SoldDeals, Targeting, TieKey, TrackingSignals, clear, eligible, judge, sales,
 };
 use faults::process::isolated;
 use serde_json::{Value, json};
@@ -60,6 +60,7 @@ fn market() -> Market {
         dsps: (0..DSPS).map(dsp).collect(),
         publishers,
         deals: HashMap::from([("spring-campaign-2026".into(), deal)]),
+        sold: SoldDeals::default(),
         floors: Vec::new(),
         rates: Rates::new(worth),
         currency: Currency::USD,

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 use crate::auctions::abandonment::AbandonmentGuard;
 use crate::auctions::calls::AuctionCalls;
 use crate::auctions::closing::{AuctionClosing, AuctionResult};
-use crate::auctions::explain::{ExplainRecord, with_debug};
-use crate::auctions::record::AuctionRecorder;
+use crate::auctions::explain::{ExplainRecord, HeldAuction, with_debug};
+use crate::auctions::record::{AuctionRecorder, unix_us};
 use crate::auctions::reservations::DirectBids;
 use crate::auctions::trace::{AuctionTimings, AuctionTrace, TracedCalls};
 use crate::fanout::{DspRequest, Outcomes, ask_all};
@@ -105,12 +105,14 @@ async fn reply(
     shard.metrics.parse.record(parsed - received);
     let id = shard.next_id();
     let explain = ExplainRecord::if_requested(&request, snapshot.config());
+    let at_unix_ms = unix_us(arrival) / 1_000;
     let run = AuctionRun {
         shard,
         snapshot,
         id: &id,
         request: &request,
         body,
+        at_unix_ms,
         timings: AuctionTimings::of_parsed(arrival, received, parsed),
         explain: explain.as_ref(),
         traceparent,
@@ -124,8 +126,8 @@ async fn reply(
         _ => NoBidReason::Unknown,
     };
     let config = snapshot.config();
-    let explanation =
-        explain.and_then(|explain| explain.explain(&id, &request, config, reason).ok());
+    let finished = HeldAuction { id: &id, request: &request, at_unix_ms };
+    let explanation = explain.and_then(|explain| explain.explain(&finished, config, reason).ok());
     let has_body = explanation.is_some() || config.explain_no_bid;
     let explained = |body| match explanation {
         Some(explanation) => with_debug(body, explanation),
@@ -178,6 +180,8 @@ struct AuctionRun<'r> {
     id: &'r str,
     request: &'r BidRequest<'r>,
     body: &'r str,
+    /// When the request came.
+    at_unix_ms: u64,
     /// Up to the parsing.
     timings: AuctionTimings,
     /// Set if the auction is to be explained.
@@ -214,6 +218,7 @@ impl<'r> AuctionRun<'r> {
             .filter(|schedule| schedule.leaves_time(shard.tick(timings.parsed)))
             .ok_or(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
         let auction = Auction::new(self.id, request, &config.market)?;
+        let auction = auction.offering_sold(self.at_unix_ms);
         shard.metrics.unpriced.add((auction.imps_len() - auction.imps_on_sale()) as u64);
         let mut prepared = PreparedAuction { schedule, auction, choice: DspChoice::default() };
         let guard = AbandonmentGuard {

@@ -19,6 +19,14 @@ use crate::fanout::Outcomes;
 /// Largest `ext.debug`.
 const DEBUG_BYTES_MAX: usize = 1024 * 1024;
 
+/// An auction to explain.
+pub(crate) struct HeldAuction<'h> {
+    pub id: &'h str,
+    pub request: &'h BidRequest<'h>,
+    /// When the request came.
+    pub at_unix_ms: u64,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct ExplainRecord(RefCell<Vec<(usize, ExplainOutcome)>>);
 
@@ -56,11 +64,10 @@ impl ExplainRecord {
         }
     }
 
-    /// Explains the auction `id`; `no_bid` is set if nothing was sold.
+    /// Explains the auction; `no_bid` is set if nothing was sold.
     pub(crate) fn explain(
         &self,
-        id: &str,
-        request: &BidRequest<'_>,
+        held: &HeldAuction<'_>,
         config: &ExchangeConfig,
         no_bid: NoBidReason,
     ) -> Result<Explanation, InvalidRequest> {
@@ -69,8 +76,9 @@ impl ExplainRecord {
             outcomes.iter().map(|(dsp, outcome)| (*dsp, outcome.dsp_outcome())).collect();
         let notices = config.notices.as_ref();
         explain(&FinishedAuction {
-            id,
-            request,
+            id: held.id,
+            request: held.request,
+            at_unix_ms: held.at_unix_ms,
             market: &config.market,
             guards: &config.guards,
             dsps: &dsps,
@@ -130,7 +138,7 @@ pub fn rehearse<'d>(
         Ok(reason) | Err(AuctionRefusal::NoBid(reason)) => reason,
         Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
     };
-    record.explain(id, &request, config, no_bid)
+    record.explain(&HeldAuction { id, request: &request, at_unix_ms: 0 }, config, no_bid)
 }
 
 fn ask<'d>(

@@ -96,7 +96,7 @@ fn recorded_timings(timings: &AuctionTimings, deadline: Option<Instant>) -> reco
 }
 
 /// Unix time in microseconds.
-fn unix_us(at: Instant) -> u64 {
+pub(crate) fn unix_us(at: Instant) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.saturating_sub(at.elapsed()).as_micros()).unwrap_or(u64::MAX)
 }

@@ -349,8 +349,19 @@ impl<'t> AuctionReservations<'t> {
         Ok(WinReservation { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
     }
 
+    /// The sold deal of the winner's bid, whose own account pays whatever its seat has.
+    fn sold_deal(&self, judgement: &Judgement<'_>, win: &Win) -> Option<usize> {
+        if self.payers.sold.is_empty() {
+            return None;
+        }
+        judgement.bids[judgement.bid_of(win.entry)].sold_deal(self.auction)
+    }
+
     /// The account that pays. None for a seat without one.
     fn payer(&self, judgement: &Judgement<'_>, win: &Win) -> Option<WinPayer<'t>> {
+        if let Some(sold) = self.sold_deal(judgement, win) {
+            return Some(WinPayer::Own(self.payers.sold[sold]));
+        }
         let seat = judgement.entries[win.entry].seat;
         if let Some(direct) = self.direct.filter(|direct| direct.ask.dsp == seat.dsp) {
             let bid = judgement.bid_of(win.entry);

@@ -62,6 +62,8 @@ pub(crate) struct Payers<'g> {
     pub remote: &'g HashMap<Seat, PacedSeat>,
     /// Direct campaigns, which pay for themselves.
     pub campaigns: &'g [DirectCampaign],
+    /// Who pays under each of the market's sold deals.
+    pub sold: &'g [Payer],
 }
 
 impl Campaigns {

@@ -43,6 +43,7 @@ pub(super) fn read_market(s: &mut Section<'_>, rates: &Rates) -> Market {
     }
     let others = PublisherTerms { fee, ..PublisherTerms::default() };
     Market {
+        sold: exchange_core::SoldDeals::default(),
         dsps: Vec::new(),
         publishers: Publishers { others, ..Publishers::default() },
         deals: HashMap::new(),

@@ -28,6 +28,8 @@ pub struct Generation {
     pub(crate) campaigns: Arc<Campaigns>,
     /// Accounts that pay for seats of DSPs.
     pub(super) payers: HashMap<Seat, Payer>,
+    /// Who pays for impressions under each of the market's sold deals.
+    pub(super) sold_payers: Vec<Payer>,
     /// Seats that a remote pacer's campaigns pay for.
     pub(super) remote_payers: HashMap<Seat, PacedSeat>,
     /// Guards of publishers, by id.
@@ -48,7 +50,8 @@ impl Generation {
 
     pub(crate) fn payers(&self) -> Payers<'_> {
         let campaigns = self.campaigns.catalogue.campaigns();
-        Payers { seats: &self.payers, remote: &self.remote_payers, campaigns }
+        let (seats, remote, sold) = (&self.payers, &self.remote_payers, &self.sold_payers[..]);
+        Payers { seats, remote, campaigns, sold }
     }
 }
 

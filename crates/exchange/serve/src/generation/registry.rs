@@ -54,7 +54,7 @@ impl DspRegistry {
         }
     }
 
-    /// A generation without a sealer. `config` has the direct campaigns in its market. Forgets the
+    /// A generation without a sealer, and without payers of sold deals. `config` has the direct campaigns in its market. Forgets the
     /// DSPs and publishers that `config` no longer has.
     pub fn generation(
         &mut self,
@@ -70,6 +70,7 @@ impl DspRegistry {
             number,
             direct: self.direct(&config.market, dsps.len()),
             payers: campaigns.payers(&config.market),
+            sold_payers: Vec::new(),
             remote_payers: remote_payers(
                 &config.market,
                 config.pacer.as_ref().map_or(&[], |pacer| &pacer.seats[..]),

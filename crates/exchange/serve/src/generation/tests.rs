@@ -156,3 +156,48 @@ fn a_retired_generation_is_freed_when_its_last_auction_is_over() {
     all.replace(config("")).unwrap();
     assert_eq!(all.retired.len(), 0);
 }
+
+#[test]
+fn sold_deals_outlive_reloads_until_their_end() {
+    let config = || config(&(dsp("a", 1, "") + &dsp("b", 2, "")));
+    let mut all = generations(&dsp("b", 2, ""));
+    let offer = |name: &str, ends_ms| SoldOffer {
+        deal: exchange_core::SoldDeal {
+            name: name.into(),
+            id: name.into(),
+            dsp: 0,
+            seat: "b".into(),
+            price: units::Price::parse("1 USD", units::Rounding::Up).unwrap(),
+            publisher: None,
+            starts_ms: 0,
+            ends_ms,
+            priority: 1,
+        },
+        dsp: "b".into(),
+        payer: crate::budgets::campaigns::Payer {
+            slot: pacer_core::messages::CampaignIndex(7),
+            currency: units::Currency::USD,
+        },
+    };
+    let sold = |all: &GenerationBuilder| -> Vec<_> {
+        let generation = all.current();
+        assert_eq!(generation.config.market.sold.len(), generation.sold_payers.len());
+        generation.config.market.sold.iter().map(|deal| (deal.name.clone(), deal.dsp)).collect()
+    };
+    let strange = SoldOffer { dsp: "z".into(), ..offer("strange", u64::MAX) };
+    let taken = all.offer_sold(vec![offer("x", u64::MAX), strange]).unwrap();
+    assert!(matches!(&taken[..], [Ok(()), Err(SoldRefusal::UnknownBuyer(_))]), "{taken:?}");
+    assert_eq!((sold(&all), all.current().number), (vec![("x".into(), 0)], 2));
+    // Again, nothing changes.
+    assert_eq!(all.offer_sold(vec![offer("x", u64::MAX)]).unwrap(), [Ok(())]);
+    assert_eq!(all.current().number, 2);
+    all.replace(config()).unwrap();
+    assert_eq!(sold(&all), [("x".into(), 1)]);
+    all.replace(self::config("")).unwrap();
+    assert_eq!(sold(&all), []);
+    all.replace(config()).unwrap();
+    let ended = unix_ms() - 1;
+    assert_eq!(all.offer_sold(vec![offer("ended", ended)]).unwrap(), [Ok(())]);
+    all.replace(config()).unwrap();
+    assert_eq!(sold(&all), [("x".into(), 1)]);
+}

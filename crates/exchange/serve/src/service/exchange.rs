@@ -38,7 +38,9 @@ use crate::budgets::shard::{
 use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::fanout::DspReactor;
 use crate::generation::dns::Resolver;
-use crate::generation::{DspRegistry, Generation, GenerationBuilder, GenerationChange};
+use crate::generation::{
+    DspRegistry, Generation, GenerationBuilder, GenerationChange, SoldOffer, SoldRefusal,
+};
 use crate::guards::{GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
 use crate::notices::{
@@ -145,12 +147,13 @@ pub struct Budgets {
     pub campaigns: Campaigns,
     /// Books what is billed.
     pub settlements: Box<dyn Settlements>,
-    /// Called once with the started exchange. Returns a job that may replace the campaigns.
+    /// Called once with the started exchange. Returns jobs that may replace the campaigns, and offer
+    /// sold deals.
     pub on_start: OnStart,
 }
 
 /// See [`Budgets::on_start`].
-pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Job + Send>;
+pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>, &Builder) -> Vec<Job> + Send>;
 
 /// What other services offer the exchange.
 pub(super) struct ExchangePorts {
@@ -223,7 +226,8 @@ impl Exchange {
             end_parts: Mutex::new(Some(ClosingParts { dispatcher, jobs, renewal })),
         });
         let following = on_start.map(|on_start| on_start(&exchange, startup.builder));
-        let jobs = following.into_iter().chain([exchange.repeat_records(startup.builder)]);
+        let jobs =
+            following.into_iter().flatten().chain([exchange.repeat_records(startup.builder)]);
         let mut closing = exchange.end_parts.lock().expect("nothing panics while it closes");
         closing.as_mut().expect("it is not closed yet").jobs.extend(jobs);
         drop(closing);
@@ -341,6 +345,18 @@ impl Exchange {
             funnels.follow(direct.campaigns().iter().map(|it| it.slot), number);
         }
         Ok(number)
+    }
+
+    /// Offers sold deals to their buyers until their end, and returns the refusal of each that is
+    /// not offered. Those that are offered already change nothing.
+    ///
+    /// # Errors
+    /// The record refuses the generation: none of them is offered.
+    pub fn offer_sold(
+        &self,
+        offers: Vec<SoldOffer>,
+    ) -> Result<Vec<Result<(), SoldRefusal>>, GenerationRecordError> {
+        self.generations().as_mut().ok_or(GenerationRecordError::Closed)?.offer_sold(offers)
     }
 
     /// A campaign's impressions by step, over the last hour and the last day.

@@ -22,6 +22,7 @@ mod reconnect;
 mod record;
 mod reload;
 mod reuse;
+mod sold;
 mod strangers;
 mod tls;
 mod traces;

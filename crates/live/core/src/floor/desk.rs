@@ -20,7 +20,9 @@ use crate::ports::{
 /// What a lot is asked.
 pub(super) enum DeskCommand {
     Lot(LotCommand),
-    Show { bidder: Option<String> },
+    Show {
+        bidder: Option<String>,
+    },
     /// Creates the lot, which there is by now.
     Create(Box<LotTerms>),
 }

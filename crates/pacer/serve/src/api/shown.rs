@@ -25,6 +25,7 @@ impl From<ChangeRefusal> for Reply {
             ChangeRefusal::Unknown { .. } => (ErrorCode::NotFound, "id"),
             ChangeRefusal::KeyReused(_) => (ErrorCode::KeyReused, "idempotency-key"),
             ChangeRefusal::OfFile { .. }
+            | ChangeRefusal::OfLot(_)
             | ChangeRefusal::Exists { .. }
             | ChangeRefusal::Removed { .. } => (ErrorCode::Conflict, "id"),
             ChangeRefusal::Stale { .. } => (ErrorCode::PreconditionFailed, "if-match"),

@@ -193,7 +193,7 @@ impl<R: CampaignRules> Registry<R> {
     }
 
     /// Judges a whole record; `before` is the one that it replaces.
-    fn judge(
+    pub(super) fn judge(
         &self,
         kind: StoredKind,
         before: Option<(&str, &DefinitionRecord)>,
@@ -287,7 +287,7 @@ fn campaign<R: CampaignRules>(
         return Ok(JudgedDefinition { id, becomes, warnings, limits: None });
     }
     let facts = definitions.facts(|entry| !entry.record.is_removed);
-    let read = read::campaign::<R>(&record.in_force(), &facts);
+    let read = read::stored_campaign::<R>(&record, &facts);
     let (campaign, given) = read.map_err(ChangeRefusal::Invalid)?;
     let id = Arc::clone(&campaign.id);
     let entry = definitions.campaigns.get(&id);
@@ -353,6 +353,7 @@ fn apply_edit(
     before: &DefinitionRecord,
 ) -> Result<(AuditAction, DefinitionRecord), ChangeRefusal> {
     let of_file = match &before.origin {
+        RecordOrigin::Lot => return Err(ChangeRefusal::OfLot(id.to_owned())),
         RecordOrigin::File(file) if !before.is_removed => Some(file),
         _ => None,
     };

@@ -23,6 +23,9 @@ pub enum ChangeRefusal {
         file.display()
     )]
     OfFile { id: String, file: PathBuf },
+    /// It counts what a sold lot delivers.
+    #[error("`{0}` is of a sold lot: it cannot be changed, and ends with the lot's delivery")]
+    OfLot(String),
     /// It exists already.
     #[error("{} `{id}` exists already, at version {version}: PUT it to change it", kind.label())]
     Exists { kind: StoredKind, id: String, version: u64 },

@@ -21,7 +21,7 @@ use super::refused::RegistryStartError;
 use crate::ledger::handle::PacedCampaign;
 use crate::ledger::zones::{ZoneError, Zones};
 use catalogue::{PublishedAccount, PublishedCampaign, PublishedCatalogue};
-use record::DefinitionRecord;
+use record::{DefinitionRecord, RecordOrigin};
 
 /// End of campaigns without one: the last millisecond of the year 9999, which RFC 3339 can write.
 const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
@@ -157,6 +157,7 @@ impl<R> DefinitionTable<R> {
                 version: entry.version,
                 account: Arc::clone(account),
                 rules: campaign.rules.clone(),
+                is_lot: entry.record.origin == RecordOrigin::Lot,
                 is_open: is_account_open && !campaign.budget.is_paused && !of.record.is_removed,
             })
         });
@@ -245,6 +246,7 @@ pub(super) fn view(
         version,
         slot: record.slot.map(|slot| slot.0),
         file: record.origin.file().map(|path| path.display().to_string()),
+        lot: record.origin == RecordOrigin::Lot,
         removed: record.is_removed,
         definition: record.in_force(),
         held: record.overrides.keys().collect(),
@@ -263,6 +265,9 @@ pub(crate) struct DefinitionView<'v> {
     slot: Option<u32>,
     /// The file that defines it; null if the API does.
     file: Option<String>,
+    /// Whether it counts what a sold lot delivers; then it cannot be changed. Absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    lot: bool,
     removed: bool,
     #[schemars(skip)]
     definition: Map<String, Value>,

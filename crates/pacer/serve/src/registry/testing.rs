@@ -353,7 +353,7 @@ pub fn check_body<R: CampaignRules>(
     }
 }
 
-/// Rules of a campaign with a price or a value, and nothing else.
+/// Rules of a campaign with a price, a value, or neither, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceRules {
     /// Most that it bids.
@@ -371,8 +371,8 @@ impl CampaignRules for PriceRules {
         let (value, price) = s.section("bid", "What it bids.", |s| {
             let value = s.text("value", Optional("2.50"), "The most.");
             let price = s.text("price", Optional("2.00"), "Always this.");
-            if value.is_some() == price.is_some() {
-                s.problem("value", "nothing", "give a value or a price");
+            if value.is_some() && price.is_some() {
+                s.problem("value", "both", "give a value or a price");
             }
             (value, price)
         });

@@ -3,6 +3,7 @@
 mod bad;
 mod changes;
 mod files;
+mod lots;
 mod prepare;
 mod standing;
 mod unknown_outcomes;

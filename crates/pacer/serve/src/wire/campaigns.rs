@@ -87,7 +87,7 @@ impl TableBuilder {
         let currencies: HashMap<&str, Currency> =
             catalogue.accounts.iter().map(|account| (&*account.id, account.currency)).collect();
         let mut campaigns: Vec<Option<NamedCampaign>> = Vec::new();
-        for campaign in &catalogue.campaigns {
+        for campaign in catalogue.campaigns.iter().filter(|campaign| !campaign.is_lot) {
             let Some(currency) = currencies.get(&*campaign.account) else { continue };
             let at = position(campaign.slot.0);
             if campaigns.len() <= at {

@@ -4,6 +4,7 @@ use events::{MalformedRecord, RECORD_BYTES_MAX};
 
 use super::limits::BODY;
 use super::*;
+use crate::market::sold::SoldDeal;
 
 #[test]
 fn a_generation_says_what_is_in_force() {
@@ -13,6 +14,9 @@ fn a_generation_says_what_is_in_force() {
         DealTerms { dsps: vec![0, 2], fee: Some(ppm(1)), ..DealTerms::default() },
     );
     market.deals_first = true;
+    let first = sold_deal("x", 2, "g1", "0.000001 EUR");
+    let other = SoldDeal { publisher: Some("p".into()), priority: 255, ..first.clone() };
+    market.sold = [first, other].into_iter().collect();
     let named = PublisherTerms { blocked: true, fee: ppm(7), ..PublisherTerms::default() };
     market.publishers.named.insert("p".into(), named);
     let inputs = recorded_generation(&market);
@@ -23,6 +27,7 @@ fn a_generation_says_what_is_in_force() {
         (&inputs.deals, &inputs.publishers.named),
         (&market.deals, &market.publishers.named)
     );
+    assert_eq!(*inputs.sold, *market.sold);
     assert_eq!(inputs.publishers.others, market.publishers.others);
     for (dsp, of) in inputs.dsps.iter().zip(&market.dsps) {
         let DspRecord { id, seats, currencies, timeout } = dsp;
@@ -84,6 +89,38 @@ fn a_generation_has_so_many_rates_and_dsps() {
     check(1024, 1 << 16, None);
     check(1025, 0, Some(MalformedRecord::TooMany(5)));
     check(0, (1 << 16) + 1, Some(MalformedRecord::TooMany(9)));
+}
+
+#[test]
+fn a_generation_has_room_for_all_sold_deals() {
+    let long = |texts: usize| SoldDeal {
+        name: "n".repeat(texts - 3).into(),
+        price: units::Price { amount: units::Cpm::MAX, currency: currency("EUR") },
+        publisher: Some("p".into()),
+        starts_ms: u64::MAX,
+        ends_ms: u64::MAX,
+        priority: 255,
+        ..sold_deal("i", u32::MAX as usize, "s", "1 EUR")
+    };
+    let check = |count: usize, texts: usize| {
+        let market = Market { sold: vec![long(texts); count].into_iter().collect(), ..market() };
+        let mut record = Vec::new();
+        encode_generation(&in_force(&market, &rates_in(&market)), &mut record).unwrap();
+        assert!(record.len() <= RECORD_BYTES_MAX / 2 + 1_000, "{}", record.len());
+        GenerationRecord::decode(&record).map(|inputs| inputs.sold.len())
+    };
+    assert_eq!(check(SOLD_DEALS_MAX, SOLD_DEAL_TEXT_MAX), Ok(SOLD_DEALS_MAX));
+    assert_eq!(check(SOLD_DEALS_MAX + 1, 10), Err(MalformedRecord::TooMany(15)));
+    // A file leaves them their room.
+    let market = Market { sold: vec![long(440); 100].into_iter().collect(), ..market() };
+    let rates = rates_in(&market);
+    for toml in [&BODY[..RECORD_BYTES_MAX - 53_000], &BODY[..RECORD_BYTES_MAX - 51_000]] {
+        let mut record = Vec::new();
+        let generation = GenerationInForce { toml, ..in_force(&market, &rates) };
+        encode_generation(&generation, &mut record).unwrap();
+        assert!(record.len() <= RECORD_BYTES_MAX, "{}", record.len());
+        assert_eq!(GenerationRecord::decode(&record).unwrap().sold.len(), 100);
+    }
 }
 
 #[test]

@@ -7,6 +7,10 @@ use crate::fixtures::cpm;
 const AUCTION: &[u8] = include_bytes!("../../../../../events/golden/v1/auction.bin");
 /// With the inputs of floors, which were added later.
 const AUCTION_FLOORS: &[u8] = include_bytes!("../../../../../events/golden/v1/auction-floors.bin");
+/// With a sold deal, which were added later.
+const AUCTION_SOLD: &[u8] = include_bytes!("../../../../../events/golden/v1/auction-sold.bin");
+const GENERATION_SOLD: &[u8] =
+    include_bytes!("../../../../../events/golden/v1/generation-sold.bin");
 const GENERATION_RECORD: &[u8] = include_bytes!("../../../../../events/golden/v1/generation.bin");
 
 /// Three DSPs, one of which is not asked; deals of every kind, a group, a refusal, losers returned
@@ -168,4 +172,21 @@ fn the_golden_auction_says_what_happened() {
         record.refusals.iter().map(|refusal| (refusal.bid, refusal.price)).collect();
     assert_eq!(refused, [(8, cpm("7.56"))]);
     assert_eq!(record.request, Some(&br#"{"id":"caller-1"}"#[..]));
+}
+
+#[test]
+fn sold_deals_keep_their_bytes() {
+    let case = sold::case();
+    let held = held(&case);
+    assert!(held.record == AUCTION_SOLD, "{:?}", v1::Auction::decode(&*held.record));
+    let rates = rates_in(&case.market);
+    let mut record = Vec::new();
+    encode_generation(&in_force(&case.market, &rates), &mut record).unwrap();
+    assert!(record == GENERATION_SOLD, "{:?}", v1::Generation::decode(&*record));
+    let auction = AuctionRecord::decode(AUCTION_SOLD).unwrap();
+    let generation = GenerationRecord::decode(GENERATION_SOLD).unwrap();
+    assert_eq!(replay(&auction, &generation), Ok(ReplayOutcome::Same));
+    assert_eq!(auction.sales[0].price, cpm("2.16"));
+    assert_eq!(v1::Auction::decode(AUCTION_SOLD).unwrap().encode_to_vec(), AUCTION_SOLD);
+    assert_eq!(v1::Generation::decode(GENERATION_SOLD).unwrap().encode_to_vec(), GENERATION_SOLD);
 }

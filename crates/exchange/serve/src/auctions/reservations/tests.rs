@@ -6,8 +6,8 @@ use exchange_core::campaigns::{
     BiddingRules, CampaignTargeting, DirectAnswer, DirectBid, DirectCampaign,
 };
 use exchange_core::{
-    BidsReturned, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates, Targeting, TieKey,
-    TrackingSignals, eligible, judge,
+    BidsReturned, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates, SoldDeals, Targeting,
+    TieKey, TrackingSignals, eligible, judge,
 };
 use openrtb::parse_request;
 use pacer_core::messages::{CampaignIndex, ToShard};
@@ -49,6 +49,7 @@ fn market() -> Market {
         dsps: ["d0", "d1", "d2", "d3"].map(dsp).to_vec(),
         publishers: Publishers { others, ..Publishers::default() },
         deals: [].into(),
+        sold: SoldDeals::default(),
         floors: Vec::new(),
         rates: Rates::default(),
         currency: Currency::USD,
@@ -143,7 +144,7 @@ fn with_direct(
         budget: Some(&shard.budget).filter(|_| !request.is_test()),
         metrics: &shard.metrics.budget,
         pacer: None,
-        payers: Payers { seats: &seats, remote: &HashMap::new(), campaigns: &campaigns },
+        payers: Payers { seats: &seats, remote: &HashMap::new(), campaigns: &campaigns, sold: &[] },
         auction: &auction,
         direct: direct.as_ref(),
         lifetimes: Lifetimes::default(),

@@ -12,7 +12,7 @@ use crate::ledger::handle::LedgerError;
 use crate::registry::definition::DefinedAccount;
 use crate::registry::read::{self, DefinitionFiles, RegistryOptions};
 use crate::registry::refused::{RegistryStartError, listed};
-use crate::registry::table::record::{DefinitionRecord, RecordOrigin};
+use crate::registry::table::record::DefinitionRecord;
 use crate::registry::table::{DefinitionEntry, DefinitionTable};
 use crate::registry::text::packed::Packer;
 use crate::registry::{CampaignRules, files};
@@ -118,8 +118,8 @@ fn stored_definitions<R: CampaignRules>(
     for (key, definition) in definitions(StoredKind::Campaign)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         // Campaigns of files are read from their files.
-        let is_read = record.origin == RecordOrigin::Api && !record.is_removed;
-        let value = is_read.then(|| read::campaign::<R>(&record.in_force(), &facts));
+        let is_read = record.origin.file().is_none() && !record.is_removed;
+        let value = is_read.then(|| read::stored_campaign::<R>(&record, &facts));
         let value = match value {
             None => None,
             Some(Ok((campaign, _))) => Some(Arc::new(campaign)),

@@ -43,6 +43,8 @@ pub struct PublishedCampaign<R> {
     pub account: Arc<str>,
     /// The exchange's part.
     pub rules: R,
+    /// Whether it counts what a sold lot delivers: bidders do not spend it.
+    pub is_lot: bool,
     /// Whether neither it nor its account is paused.
     pub is_open: bool,
 }

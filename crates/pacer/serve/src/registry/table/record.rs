@@ -15,6 +15,8 @@ use crate::registry::text::packed::{Packed, Packer};
 pub enum RecordOrigin {
     Api,
     File(Arc<Path>),
+    /// A lot that was sold: nobody changes it.
+    Lot,
 }
 
 /// The stored record of an account or a campaign.
@@ -33,10 +35,10 @@ pub struct DefinitionRecord {
 }
 
 impl RecordOrigin {
-    /// The file. None for the API.
+    /// The file. None for the API and for lots.
     pub fn file(&self) -> Option<&Path> {
         match self {
-            Self::Api => None,
+            Self::Api | Self::Lot => None,
             Self::File(path) => Some(path),
         }
     }
@@ -68,8 +70,9 @@ impl DefinitionRecord {
         let file = Value::from(self.origin.file().map(|path| path.display().to_string()));
         let slot = Value::from(self.slot.map(|slot| slot.0));
         let (is_removed, held) = (self.is_removed, Value::from(self.overrides.members()));
+        let lot = if self.origin == RecordOrigin::Lot { r#""lot":true,"# } else { "" };
         let record = format!(
-            r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
+            r#"{{"slot":{slot},"file":{file},{lot}"removed":{is_removed},"held":{held},"definition":{given}}}"#
         );
         record.into_bytes()
     }
@@ -88,6 +91,7 @@ impl DefinitionRecord {
             slot => Some(CampaignIndex(u32::try_from(slot.as_u64()?).ok()?)),
         };
         let origin = match &record["file"] {
+            Value::Null if record["lot"] == true => RecordOrigin::Lot,
             Value::Null => RecordOrigin::Api,
             file => RecordOrigin::File(Path::new(file.as_str()?).into()),
         };

@@ -87,7 +87,6 @@ fn campaigns_of_files() {
              \"2026-11-01T00:00:00\"",
             "a.toml line 5: campaign[0].end: is missing, expected text, for example \
              \"2026-12-01T00:00:00\"",
-            "a.toml line 5: campaign[0].bid.value = nothing: give a value or a price",
             "a.toml line 6: banner: unknown key, remove it",
         ],
     );

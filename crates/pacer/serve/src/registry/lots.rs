@@ -1,0 +1,89 @@
+//! Campaigns that count what sold lots deliver, and cap it.
+//!
+//! Their money limit is an impression limit: an impression costs exactly the sold price. They are
+//! defined by sales alone; files and the API do not change them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use pacer_core::definitions::overrides::FileOverrides;
+use pacer_core::messages::CampaignIndex;
+use pacer_core::store::StoredKind;
+use serde_json::json;
+use units::{Currency, Nanos};
+
+use super::changes::AuditAction;
+use super::refused::ChangeRefusal;
+use super::table::record::{DefinitionRecord, RecordOrigin};
+use super::text::json::problem;
+use super::text::packed;
+use super::{CampaignRules, Registry};
+
+/// What a sold lot may spend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LotBudget {
+    /// The lot's id.
+    pub lot: String,
+    /// The account that pays.
+    pub account: String,
+    /// The cost of all impressions.
+    pub cost: Nanos,
+    /// The currency of `cost`, which must be the account's.
+    pub currency: Currency,
+    /// Start of the delivery, in milliseconds of Unix time.
+    pub starts_ms: u64,
+    /// End of the delivery, in milliseconds of Unix time.
+    pub ends_ms: u64,
+}
+
+/// The id of a lot's campaign.
+pub(super) fn lot_campaign_id(lot: &str) -> String {
+    format!("lot:{lot}")
+}
+
+impl<R: CampaignRules> Registry<R> {
+    /// Defines the lot's campaign durably, unless it is defined, and returns its number.
+    ///
+    /// # Errors
+    /// When it is unknown whether it is defined, or cannot be.
+    pub fn ensure_lot(&self, budget: &LotBudget) -> Result<CampaignIndex, ChangeRefusal> {
+        let id = lot_campaign_id(&budget.lot);
+        let mut changing = self.inner.changing();
+        self.inner.resolve_uncertain(&mut changing)?;
+        if let Ok((_, DefinitionRecord { slot: Some(slot), .. })) =
+            self.record(StoredKind::Campaign, &id)
+        {
+            return Ok(slot);
+        }
+        let mut step =
+            self.judge(StoredKind::Campaign, None, AuditAction::Create, record_of(budget)?)?;
+        step.actor = Some(Arc::from("lots"));
+        let (_, record) = step.becomes.entry();
+        let slot = record.slot.expect("a campaign has a number");
+        self.inner.commit(&mut changing, vec![step])?;
+        Ok(slot)
+    }
+}
+
+fn record_of(budget: &LotBudget) -> Result<DefinitionRecord, ChangeRefusal> {
+    let time = |key: &str, unix_ms: u64| {
+        let at = i64::try_from(unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let late = || problem(key, None, "is beyond the year 9999".to_owned());
+        at.map(|at| at.to_string()).ok_or_else(|| ChangeRefusal::Invalid(vec![late()]))
+    };
+    let given = json!({
+        "id": budget.lot,
+        "account": budget.account,
+        "start": time("start", budget.starts_ms)?,
+        "end": time("end", budget.ends_ms)?,
+        "budget": format!("{} {}", budget.cost, budget.currency),
+        "strategy": { "name": "asap" },
+    });
+    Ok(DefinitionRecord {
+        slot: None,
+        origin: RecordOrigin::Lot,
+        is_removed: false,
+        given: packed::pack(&given.to_string()),
+        overrides: FileOverrides::default(),
+    })
+}
