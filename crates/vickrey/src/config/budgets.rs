@@ -14,6 +14,7 @@ use exchange_serve::{
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::PacingCurve;
+use pacer_core::shard::ShardOptions;
 use pacer_core::store::StoredKind;
 use pacer_core::strategy::CampaignFlight;
 use pacer_serve::api::{ExchangeView, Mismatches};
@@ -151,11 +152,8 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         is_halted: Arc::new(move || halted.is_set()),
         ledger_unix_ms: Arc::new(move || handle.unix_ms()),
     };
-    let ledger_port = |(rings, options)| {
-        let ShardRings { from_ledger, to_ledger, .. } = rings;
-        ShardLedgerPort { from_ledger, to_ledger, options }
-    };
-    let ledger_ports = shards.into_iter().map(ledger_port).collect();
+    let ledger_ports =
+        shards.into_iter().map(|(rings, options)| ledger_port(rings, options)).collect();
     let campaigns = exchange_campaigns(&first, &Catalogue::default());
     let mut renewed = campaigns.catalogue.clone();
     let feed = feeds.pop().expect("the exchange writes settlements");
@@ -203,6 +201,11 @@ pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
         Budgets { budget_context, ledger_ports, campaigns, settlements, on_start },
     );
     Ok(())
+}
+
+fn ledger_port(rings: ShardRings, options: ShardOptions) -> ShardLedgerPort {
+    let ShardRings { from_ledger, to_ledger, .. } = rings;
+    ShardLedgerPort { from_ledger, to_ledger, options }
 }
 
 /// Gives the pacer the record's durable lane, where wins are kept.

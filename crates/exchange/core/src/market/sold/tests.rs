@@ -67,6 +67,14 @@ fn the_buyer_alone_sees_the_deal_as_it_was_sold() {
     assert_eq!(shown(&market, json!({})), [Some(vec![deal]), Some(vec![]), Some(vec![])]);
 }
 
+/// Seats of two DSPs may have one name.
+#[test]
+fn only_the_buyers_dsp_has_the_seat() {
+    let mut market = market_of([sold()]);
+    market.dsps[1] = dsp("beta", &["a2"]);
+    check(&market, json!({}), [1, 0, 0]);
+}
+
 #[test]
 fn it_is_offered_on_every_impression_on_sale() {
     let two = |deals: Value| {
@@ -217,4 +225,6 @@ fn an_impression_costs_exactly_the_sold_price() {
     check("2.000001 EUR", 1.0, 2_000_001);
     check("1.123457 GBP", 1.0, 1_123_457);
     check("1.000003 GBP", 2.0, 2_000_006);
+    // Worth 0.032000032 USD, which is 5 JPY again once rounded.
+    check("5.000005 JPY", 1.0, 5_000_005);
 }
