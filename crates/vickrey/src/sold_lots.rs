@@ -17,12 +17,8 @@ use pacer_serve::LotCampaigns;
 use pacer_serve::registry::{ChangeRefusal, LotBudget};
 use runtime::builder::{Builder, Job, JobHandle};
 use runtime::process::unix_ms;
-use runtime::service::Port;
 use tracing::{error, info};
 use units::{Nanos, Price};
-
-/// Port at which the exchange takes sold lots.
-pub(crate) const SOLD_LOTS: Port<Box<dyn SoldLotPort>> = Port::new("sold-lots");
 
 /// Interval between attempts to offer what could not be offered yet.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

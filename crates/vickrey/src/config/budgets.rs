@@ -11,6 +11,7 @@ use exchange_serve::{
     BUDGETS, BudgetContext, Budgets, DirectRules, Exchange, GenerationRecordError, Settlements,
     ShardLedgerPort,
 };
+use live_serve::SOLD_LOTS;
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::pacing::PacingCurve;
@@ -32,7 +33,7 @@ use runtime::service::{Ports, ServiceError};
 use tracing::{error, info, warn};
 use units::{Cpm, Currency, Nanos};
 
-use crate::sold_lots::{self, SOLD_LOTS};
+use crate::sold_lots;
 
 /// Interval between attempts to offer campaigns that the exchange could not record.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -74,7 +74,8 @@ pub struct LotPage {
     pub own: Option<LotBidderView>,
     /// The latest bids, at most [`HISTORY_MAX`], in order. Empty while they are secret.
     pub history: Vec<LotHistoryEntry>,
-    /// What became of the deal. None unless the lot is sold.
+    /// What became of the deal. None unless the lot is sold, and after a start later than the
+    /// deal's end.
     pub offer: Option<OfferState>,
 }
 

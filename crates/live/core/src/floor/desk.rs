@@ -52,7 +52,8 @@ pub(super) struct LotDesk<R> {
     holding: Option<HoldingBid<R>>,
     /// By which attempts the ledger holds money, by number of the bid.
     attempts: BTreeMap<u32, HoldAttempt>,
-    /// What the winner paid at the close. None if it pays on delivery, or there is none.
+    /// What the winner pays at the close. None if the log says that it is paid, the winner pays on
+    /// delivery, or there is none.
     charge: Option<HoldMessage>,
     /// Its last record.
     last: RecordNumber,
@@ -355,10 +356,13 @@ impl<R> LotDesk<R> {
 
     /// What became of its deal.
     pub fn offered(&mut self, reply: SoldLotReply) {
-        self.offer = Some(match reply.offered {
-            Ok(()) => OfferState::Offered,
-            Err(reason) => OfferState::Failed { reason },
-        });
+        // It may be of a lot that was forgotten, whose id is taken again.
+        if let Some(offer) = &mut self.offer {
+            *offer = match reply.offered {
+                Ok(()) => OfferState::Offered,
+                Err(reason) => OfferState::Failed { reason },
+            };
+        }
     }
 
     /// Its deal is to be offered.
@@ -366,12 +370,13 @@ impl<R> LotDesk<R> {
         self.offer = Some(OfferState::Pending);
     }
 
-    /// Until when it is needed, in Unix milliseconds. None before it is over.
-    pub fn needed_until_ms(&self) -> Option<u64> {
+    /// Until when it is needed, in Unix milliseconds. None before its end is durable and paid.
+    pub fn needed_until_ms(&self, durable: RecordNumber) -> Option<u64> {
         let last_ms = self.lot.result().map(|_| self.lot.last_ms())?;
         let delivered = self.sold().map(|sold| sold.deal.ends_ms);
-        let is_idle = self.holding.is_none() && self.waiting.is_empty() && self.charge.is_none();
-        is_idle.then(|| delivered.map_or(last_ms, |ends_ms| ends_ms.max(last_ms)))
+        let is_idle = self.holding.is_none() && self.waiting.is_empty();
+        let is_settled = self.last <= durable && self.charge.is_none();
+        (is_idle && is_settled).then(|| delivered.map_or(last_ms, |ends_ms| ends_ms.max(last_ms)))
     }
 
     fn accepted(&self, number: u32, repeated: bool, bidder: Option<&str>) -> FloorAnswer {

@@ -30,10 +30,11 @@ pub struct FloorSettings {
 /// Why a record of the log does not belong to what came before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LotReplayProblem {
-    /// The record that created the lot is missing.
+    /// The record that created the lot is missing: it is damaged, or was removed once the lot was
+    /// forgotten.
     #[error("no record created the lot")]
     NotCreated,
-    /// The lot was created before.
+    /// The lot was created before, and is not over.
     #[error("the lot was created before")]
     CreatedTwice,
     /// The terms cannot be those of a lot.
@@ -62,13 +63,15 @@ pub struct LotFloor<R> {
     state: FloorState<R>,
     /// Lots that were created by records which are not durable yet, by number.
     created: Vec<(u64, LotId)>,
+    /// When [`LotFloor::tick`] was called last.
+    ticked_ms: u64,
 }
 
 impl<R> LotFloor<R> {
     /// A floor without lots, in an epoch of the log.
     pub fn new(settings: FloorSettings, epoch: u64) -> Self {
         let state = FloorState::new(epoch);
-        Self { settings, desks: BTreeMap::new(), state, created: Vec::new() }
+        Self { settings, desks: BTreeMap::new(), state, created: Vec::new(), ticked_ms: 0 }
     }
 
     /// The lots, by id.
@@ -94,7 +97,8 @@ impl<R> LotFloor<R> {
         let LotRecord { lot: id, at_ms, body, news } = record;
         let replayed = match body {
             LotRecordBody::Created(terms) => {
-                if self.desks.contains_key(&id) {
+                // One that is over may have been forgotten: its id was free.
+                if self.desks.get(&id).is_some_and(|desk| desk.lot.result().is_none()) {
                     return Err(LotReplayProblem::CreatedTwice);
                 }
                 if let Some(problem) = terms.check().first() {
@@ -284,6 +288,7 @@ impl<R> LotFloor<R> {
 
     /// Does what is due by now.
     pub fn tick(&mut self, now_ms: u64, outlet: &mut impl FloorOutlet<R>) {
+        self.ticked_ms = now_ms;
         self.state.resume(outlet);
         while let Some((key, attempt)) = self.state.take_deadline(now_ms) {
             if let Some(desk) = self.desks.get_mut(&key.lot) {
@@ -304,16 +309,20 @@ impl<R> LotFloor<R> {
     /// When [`LotFloor::tick`] has something to do next, in Unix milliseconds. None if only messages
     /// bring anything.
     pub fn next_tick_ms(&self, now_ms: u64) -> Option<u64> {
-        let retry_ms = self.state.has_untaken().then(|| now_ms + RETRY_MS);
+        // Counts from the last try, so that other messages do not put it off; the clock may go back.
+        let retry = || self.ticked_ms.min(now_ms).saturating_add(RETRY_MS);
+        let retry_ms = self.state.has_untaken().then(retry);
         self.state.next_due_ms().into_iter().chain(retry_ms).min()
     }
 
-    /// Forgets lots that are over and whose deals are over for long enough. Returns the sequence of
+    /// Forgets lots that are over and whose deals are over for long enough, unless a crash would
+    /// bring them back, or the ledger has not said that the winner has paid. Returns the sequence of
     /// the first record that is still needed. None if none is.
     pub fn forget(&mut self, now_ms: u64) -> Option<u64> {
-        let kept_ms = self.settings.kept_ms;
+        let (kept_ms, durable) = (self.settings.kept_ms, self.state.durable_through());
         self.desks.retain(|_, desk| {
-            let until_ms = desk.needed_until_ms().map(|until_ms| until_ms.saturating_add(kept_ms));
+            let until_ms =
+                desk.needed_until_ms(durable).map(|until_ms| until_ms.saturating_add(kept_ms));
             until_ms.is_none_or(|until_ms| now_ms < until_ms)
         });
         self.desks.values().filter_map(|desk| desk.first_sequence).min()

@@ -24,7 +24,7 @@ pub(super) struct FloorState<R> {
     /// Attempts of this epoch.
     attempts: u64,
     /// Bids whose money was asked for, by the time at which they are given up; some are answered.
-    deadlines: VecDeque<(u64, HoldKey, HoldAttempt)>,
+    deadlines: BTreeSet<(u64, HoldAttempt, HoldKey)>,
     /// The last record.
     written: RecordNumber,
     durable: RecordNumber,
@@ -42,7 +42,7 @@ impl<R> FloorState<R> {
         Self {
             epoch,
             attempts: 0,
-            deadlines: VecDeque::new(),
+            deadlines: BTreeSet::new(),
             written: 0,
             durable: 0,
             unlogged: VecDeque::new(),
@@ -77,19 +77,19 @@ impl<R> FloorState<R> {
 
     /// A bid waits for its money until a deadline.
     pub fn wait_for_money(&mut self, deadline_ms: u64, key: HoldKey, attempt: HoldAttempt) {
-        self.deadlines.push_back((deadline_ms, key, attempt));
+        self.deadlines.insert((deadline_ms, attempt, key));
     }
 
     /// A bid whose money has not come by now, unless it was answered since. It is told once.
     pub fn take_deadline(&mut self, now_ms: u64) -> Option<(HoldKey, HoldAttempt)> {
-        let passed = self.deadlines.pop_front_if(|(deadline_ms, ..)| *deadline_ms <= now_ms)?;
-        Some((passed.1, passed.2))
+        self.deadlines.first().filter(|(deadline_ms, ..)| *deadline_ms <= now_ms)?;
+        self.deadlines.pop_first().map(|(_, attempt, key)| (key, attempt))
     }
 
     /// When something is due next.
     pub fn next_due_ms(&self) -> Option<u64> {
         let due = self.due.first().map(|(due_ms, _)| *due_ms);
-        let deadline = self.deadlines.front().map(|(deadline_ms, ..)| *deadline_ms);
+        let deadline = self.deadlines.first().map(|(deadline_ms, ..)| *deadline_ms);
         due.into_iter().chain(deadline).min()
     }
 
@@ -159,6 +159,11 @@ impl<R> FloorState<R> {
     /// Has the effect happen once all that was written is durable.
     pub fn after_all(&mut self, effect: DurableEffect<R>, outlet: &mut impl FloorOutlet<R>) {
         self.after(self.written, effect, outlet);
+    }
+
+    /// The last record that is durable.
+    pub const fn durable_through(&self) -> RecordNumber {
+        self.durable
     }
 
     /// All records up to this one are durable.

@@ -84,7 +84,7 @@ enum PaymentText {
     /// Per impression, as the deal delivers.
     #[default]
     OnDelivery,
-    /// The whole, when the lot closes.
+    /// The whole, when the lot closes. The exchange does not offer the deal.
     AtClose,
 }
 

@@ -6,3 +6,4 @@ mod fixtures;
 mod full;
 mod killed;
 mod life;
+mod sold;

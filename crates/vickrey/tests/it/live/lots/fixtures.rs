@@ -8,7 +8,7 @@ use super::super::fixtures::{Client, Floor};
 use crate::operations::fixtures::{Answer, Server};
 use crate::program::until;
 
-const ACCOUNTS: &str = r#"[[account]]
+pub const ACCOUNTS: &str = r#"[[account]]
 id = "acme"
 currency = "USD"
 budget = "1000.00"
