@@ -22,7 +22,7 @@ use tracing::{error, info};
 use units::{Nanos, Price};
 
 /// Port at which the exchange takes sold lots.
-pub(crate) const SOLD_LOTS: Port<Box<dyn SoldLotPort>> = Port::new("sold-lots");
+pub(crate) const SOLD_LOTS: Port<Box<dyn SoldLotPort>> = Port::new(exchange_serve::SOLD_LOTS);
 
 /// Interval between attempts to offer what could not be offered yet.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -243,3 +243,6 @@ impl From<SoldRefusal> for SoldLotFailure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
