@@ -239,3 +239,6 @@ impl From<SoldRefusal> for SoldLotFailure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

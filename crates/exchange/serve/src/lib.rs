@@ -25,4 +25,4 @@ pub use http::AUCTION_PATH;
 pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::{NoticeStatus, Settlements};
 pub use recording::GenerationRecordError;
-pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};
+pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart, SOLD_LOTS};

@@ -27,11 +27,15 @@ use crate::service::exposition::{MetricsSources, expose};
 use exchange::ExchangePorts;
 pub use exchange::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};
 
+/// Port at which the binary takes sold lots for an exchange with budgets, in the seller's form.
+pub const SOLD_LOTS: &str = "sold-lots";
+
 /// Fewest outbound connections to start with; each shard needs at least one for each DSP.
 const OUTBOUND_MIN: u64 = 16;
 
 impl Service for Exchange {
     const NAME: &'static str = "exchange";
+    const OFFERS: &'static [&'static str] = &[SOLD_LOTS];
     /// Budgets come from the ledger.
     const USES: &'static [&'static str] = &["ledger", RECORD.name()];
     const FIXED_TABLES: &'static [&'static str] = &[];

@@ -56,7 +56,7 @@ struct LiveShardPart {
 impl Service for Live {
     const NAME: &'static str = "live";
     const NEEDS: &'static [&'static str] = &[RECORD.name()];
-    const USES: &'static [&'static str] = &["ledger-holds"];
+    const USES: &'static [&'static str] = &["ledger-holds", SOLD_LOTS.name()];
 
     type Config = LiveConfig;
 

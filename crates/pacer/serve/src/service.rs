@@ -88,12 +88,19 @@ pub struct LotCampaigns(Arc<EnsureLot>);
 type EnsureLot = dyn Fn(&LotBudget) -> Result<CampaignIndex, ChangeRefusal> + Send + Sync;
 
 impl LotCampaigns {
+    /// Those that `ensure` defines.
+    pub fn new(
+        ensure: impl Fn(&LotBudget) -> Result<CampaignIndex, ChangeRefusal> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(ensure))
+    }
+
     fn of<R: CampaignRules>(registry: &Arc<Registry<R>>) -> Self {
         let registry = Arc::downgrade(registry);
-        Self(Arc::new(move |budget| match registry.upgrade() {
+        Self::new(move |budget| match registry.upgrade() {
             Some(registry) => registry.ensure_lot(budget),
             None => Err(ChangeRefusal::Unavailable("the budgets have ended".to_owned())),
-        }))
+        })
     }
 
     /// Defines the lot's campaign durably, unless it is defined, and returns its number.

@@ -10,6 +10,7 @@ use runtime::config::ConfigProblem;
 
 use super::definition::{DefinedAccount, DefinedCampaign};
 use super::read::{FileDefinition, FileDefinitions, named_twice};
+use super::table::record::RecordOrigin;
 use super::table::{DefinitionEntry, DefinitionTable};
 use super::text::json::problem;
 
@@ -111,7 +112,7 @@ pub(super) fn taken_seat<R>(
 }
 
 fn is_of_api<T>(entry: &DefinitionEntry<T>) -> bool {
-    entry.record.origin.file().is_none() && !entry.record.is_removed
+    entry.record.origin == RecordOrigin::Api && !entry.record.is_removed
 }
 
 fn seats_of_api<R>(definitions: &DefinitionTable<R>) -> BTreeMap<String, String> {

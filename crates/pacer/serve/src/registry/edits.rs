@@ -1,5 +1,7 @@
 //! Changes through the API, each judged as a whole definition. Knows nothing of HTTP.
 
+pub(super) mod lots;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -287,7 +289,7 @@ fn campaign<R: CampaignRules>(
         return Ok(JudgedDefinition { id, becomes, warnings, limits: None });
     }
     let facts = definitions.facts(|entry| !entry.record.is_removed);
-    let read = read::stored_campaign::<R>(&record, &facts);
+    let read = lots::stored_campaign::<R>(&record, &facts);
     let (campaign, given) = read.map_err(ChangeRefusal::Invalid)?;
     let id = Arc::clone(&campaign.id);
     let entry = definitions.campaigns.get(&id);

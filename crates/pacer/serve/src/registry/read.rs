@@ -17,8 +17,6 @@ use serde_json::{Map, Value};
 
 use super::definition::pacing::Pacings;
 use super::definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCampaign};
-use super::lots::lot_campaign_id;
-use super::table::record::{DefinitionRecord, RecordOrigin};
 use super::text::json::{problem, toml_of};
 use super::text::packed::{Packed, Packer};
 use cores::in_order;
@@ -428,24 +426,6 @@ pub(super) fn campaign<R: CampaignRules>(
 ) -> Result<(DefinedCampaign<R>, Arc<str>), Vec<ConfigProblem>> {
     let of = |id: &str| facts.get(id).cloned().ok_or_else(|| no_account(id, facts.keys()));
     one(body, |s| DefinedCampaign::read(s, of))
-}
-
-/// Reads a campaign from its record; also returns the JSON to store.
-///
-/// # Errors
-/// Every problem, by its path.
-pub(super) fn stored_campaign<R: CampaignRules>(
-    record: &DefinitionRecord,
-    facts: &KnownAccounts,
-) -> Result<(DefinedCampaign<R>, Arc<str>), Vec<ConfigProblem>> {
-    let read = campaign(&record.in_force(), facts)?;
-    if record.origin != RecordOrigin::Lot {
-        return Ok(read);
-    }
-    // Files and the API cannot define an id with this prefix.
-    let (mut campaign, given) = read;
-    campaign.id = lot_campaign_id(&campaign.id).into();
-    Ok((campaign, given))
 }
 
 pub(super) fn one<T>(

@@ -10,6 +10,7 @@ use units::Currency;
 
 use crate::ledger::handle::LedgerError;
 use crate::registry::definition::DefinedAccount;
+use crate::registry::edits::lots::stored_campaign;
 use crate::registry::read::{self, DefinitionFiles, RegistryOptions};
 use crate::registry::refused::{RegistryStartError, listed};
 use crate::registry::table::record::DefinitionRecord;
@@ -119,7 +120,7 @@ fn stored_definitions<R: CampaignRules>(
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         // Campaigns of files are read from their files.
         let is_read = record.origin.file().is_none() && !record.is_removed;
-        let value = is_read.then(|| read::stored_campaign::<R>(&record, &facts));
+        let value = is_read.then(|| stored_campaign::<R>(&record, &facts));
         let value = match value {
             None => None,
             Some(Ok((campaign, _))) => Some(Arc::new(campaign)),

@@ -9,15 +9,18 @@ use jiff::Timestamp;
 use pacer_core::definitions::overrides::FileOverrides;
 use pacer_core::messages::CampaignIndex;
 use pacer_core::store::StoredKind;
+use runtime::config::ConfigProblem;
 use serde_json::json;
 use units::{Currency, Nanos};
 
-use super::changes::AuditAction;
-use super::refused::ChangeRefusal;
-use super::table::record::{DefinitionRecord, RecordOrigin};
-use super::text::json::problem;
-use super::text::packed;
-use super::{CampaignRules, Registry};
+use crate::registry::changes::AuditAction;
+use crate::registry::definition::DefinedCampaign;
+use crate::registry::read::{self, KnownAccounts};
+use crate::registry::refused::ChangeRefusal;
+use crate::registry::table::record::{DefinitionRecord, RecordOrigin};
+use crate::registry::text::json::problem;
+use crate::registry::text::packed;
+use crate::registry::{CampaignRules, Registry};
 
 /// What a sold lot may spend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +40,26 @@ pub struct LotBudget {
 }
 
 /// The id of a lot's campaign.
-pub(super) fn lot_campaign_id(lot: &str) -> String {
+fn lot_campaign_id(lot: &str) -> String {
     format!("lot:{lot}")
+}
+
+/// Reads a campaign from its record; also returns the JSON to store.
+///
+/// # Errors
+/// Every problem, by its path.
+pub(in crate::registry) fn stored_campaign<R: CampaignRules>(
+    record: &DefinitionRecord,
+    facts: &KnownAccounts,
+) -> Result<(DefinedCampaign<R>, Arc<str>), Vec<ConfigProblem>> {
+    let read = read::campaign(&record.in_force(), facts)?;
+    if record.origin != RecordOrigin::Lot {
+        return Ok(read);
+    }
+    // Files and the API cannot define an id with this prefix.
+    let (mut campaign, given) = read;
+    campaign.id = lot_campaign_id(&campaign.id).into();
+    Ok((campaign, given))
 }
 
 impl<R: CampaignRules> Registry<R> {
