@@ -1,6 +1,7 @@
 //! The configuration file as a whole, and the `vickrey config` commands.
 
 pub(crate) mod budgets;
+pub(crate) mod sold_lots;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
