@@ -2,6 +2,7 @@
 
 pub(crate) mod budgets;
 mod lots;
+pub(crate) mod sold_lots;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

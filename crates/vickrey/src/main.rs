@@ -14,7 +14,6 @@ mod output_file;
 mod peers;
 mod serve;
 mod simulate;
-mod sold_lots;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use exit::Exit;

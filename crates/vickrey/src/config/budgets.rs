@@ -33,7 +33,7 @@ use runtime::service::{Ports, ServiceError};
 use tracing::{error, info, warn};
 use units::{Cpm, Currency, Nanos};
 
-use crate::sold_lots;
+use crate::config::sold_lots;
 
 /// Interval between attempts to offer campaigns that the exchange could not record.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
