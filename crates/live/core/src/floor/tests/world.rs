@@ -186,6 +186,8 @@ impl World {
     pub fn crash(&mut self, kept: usize) {
         self.log.truncate(kept.clamp(self.durable, self.log.len()));
         (self.base, self.durable) = (self.log.len(), self.log.len());
+        // What the ledger has heard since its start is forgotten with it.
+        self.ledger.confirmed.clear();
         self.ledger.inbox.clear();
         self.ledger.outbox.clear();
     }
