@@ -27,6 +27,7 @@ from compat.comparison import (  # noqa: E402
 )
 from compat.dsps import Dsps  # noqa: E402
 from compat.exchange import CORPUS, Binary, Request, settle  # noqa: E402
+from compat.websocket_verdict import LIMITED, main as websocket_verdict  # noqa: E402
 
 SELF = Binary(Path("vickrey"))
 
@@ -201,6 +202,29 @@ class Asked(unittest.TestCase):
             self.assertEqual({call.body for call in answering.calls}, {'{"id":"a-1"}'})
             self.assertEqual(Request("GET", "/win?markup=%3Cp%3E", {}).send(dsps.address).body, "<p>")
             self.assertEqual(dsps.notices, ["/win?markup=%3Cp%3E"])
+
+
+class WebSocketVerdicts(unittest.TestCase):
+    def test_cases_pass_or_meet_the_limit_of_fragments(self) -> None:
+        #      case     behaviour        on close         code  exit  text
+        rows = [
+            ("1.1.1", "OK", "OK", 1000, 0, "   1 OK\n"),
+            ("5.1.1", "NON-STRICT", "OK", 1000, 0, "5.1.1: NON-STRICT, close code 1000\n"),
+            ("7.1.6", "INFORMATIONAL", "INFORMATIONAL", 1000, 0, "   1 INFORMATIONAL\n"),
+            ("1.1.1", "OK", "UNCLEAN", None, 1, "1.1.1: UNCLEAN, close code None\n"),
+            ("1.1.1", "FAILED", "OK", 1008, 1, "1.1.1: FAILED, close code 1008\n"),
+            ("9.3.4", "FAILED", "OK", 1008, 0, f"9.3.4: {LIMITED}, close code 1008\n"),
+            ("9.3.4", "OK", "OK", 1000, 1, "9.3.4: limit of fragments not met, close code 1000\n"),
+            ("9.3.5", "FAILED", "OK", 1008, 1, "9.3.5: FAILED, close code 1008\n"),
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            index = Path(folder) / "index.json"
+            for name, behavior, on_close, code, want, text in rows:
+                case = {"behavior": behavior, "behaviorClose": on_close, "remoteCloseCode": code}
+                index.write_text(json.dumps({"vickrey": {name: case}}))
+                with redirect_stdout(io.StringIO()) as out:
+                    self.assertEqual(websocket_verdict(index), want, name)
+                self.assertIn(text, out.getvalue())
 
 
 if __name__ == "__main__":
