@@ -113,7 +113,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   budgets    the last four
   pacer-wire bid requests per CPU-second of the pacer, and latency of batches; an echo and a Go peer
   pacer-shards  the pacer with one and two shards, and its memory
-  live       deliveries of the feed per CPU-second beside a raw loop; latency, stalled and idle clients
+  live       deliveries of the feed per CPU-second; a raw loop and NATS; latency, stalled and idle clients
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -270,6 +270,10 @@ def build(folder: Path, peers: bool) -> list[str]:
         subprocess.run(
             ["go", "build", "-o", folder / peer, "."], cwd=HERE / "peers" / peer, check=True
         )
+    # The only peer with dependencies, which may have to be downloaded.
+    nats = ["go", "build", "-o", folder / "go-nats", "."]
+    if subprocess.run(nats, cwd=HERE / "peers" / "go-nats", check=False).returncode != 0:
+        return ["go-nats does not build: no NATS"]
     return []
 
 
@@ -324,9 +328,9 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "budget-store": lambda: budgets.store(bench, rounds.count, say),
         "budget-auction": lambda: budget_auction.auction(bench, rounds, say),
         "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),
-        "pacer-wire": lambda: pacer_wire.wire(bench, rounds, has_go_pacer(bench, args), say),
+        "pacer-wire": lambda: pacer_wire.wire(bench, rounds, has_peer(bench, args, "go-pacer"), say),
         "pacer-shards": lambda: pacer_wire.shards(bench, rounds, say),
-        "live": lambda: live.feed(bench, rounds, say),
+        "live": lambda: live.feed(bench, rounds, has_peer(bench, args, "go-nats"), say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:
@@ -342,9 +346,9 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
             say(f"  of the floor: {', '.join(shares)}{report.void(entry)}")
 
 
-def has_go_pacer(bench: Bench, args: argparse.Namespace) -> bool:
+def has_peer(bench: Bench, args: argparse.Namespace, name: str) -> bool:
     """Whether to measure it."""
-    return not args.no_peers and (bench.programs / "go-pacer").exists()
+    return not args.no_peers and (bench.programs / name).exists()
 
 
 def say(text: str) -> None:

@@ -1,5 +1,5 @@
 """The live feed: deliveries per CPU-second of the server, beside a raw loop that writes the same bytes
-to the same sockets; latency; stalled subscribers; idle ones.
+to the same sockets, and beside a NATS server; latency; stalled subscribers; idle ones.
 
 All threads of a server run on one core, the load on the other. Owns these figures and their table.
 """
@@ -8,7 +8,7 @@ import json
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,29 @@ def raw(bench: Bench, shape: Shape, seconds: int) -> Iterator[tuple[Child, str]]
         yield child, child.wait_for(child.stdout, r"listening on (\S+)\n")
 
 
+@contextmanager
+def nats(bench: Bench) -> Iterator[tuple[Child, str]]:
+    """A NATS server."""
+    argv = ["env", "GOMAXPROCS=1", bench.programs / "go-nats", "serve"]
+    with Child(bench, "go-nats", argv, bench.server_core) as child:
+        yield child, child.wait_for(child.stdout, r"listening on (\S+)\n")
+
+
+def load_nats(bench: Bench, target: tuple[Child, str], shape: Shape, seconds: int) -> dict:
+    """The report of the peer's own load, which has the names of the hammer's."""
+    child, address = target
+    argv = ["taskset", "-c", bench.testbed_core, bench.programs / "go-nats", "load"]
+    argv += ["--address", address, "--server", child.pid, "--bytes", BYTES, "--seconds", seconds]
+    argv += ["--warm-up", WARM_UP_S, "--subscribers", shape.subscribers, "--rate", shape.rate]
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"go-nats load: {(done.stderr + done.stdout).strip()[-400:]}")
+    report = json.loads(done.stdout)
+    if report["gaps"] or report["closed"]:
+        raise Failed(f"go-nats: subscribers missed messages: {done.stdout.strip()}")
+    return report
+
+
 def hammer(bench: Bench, target: tuple[Child, str], *arguments: object) -> dict:
     """The report of a load."""
     child, address = target
@@ -104,9 +127,9 @@ def hammer(bench: Bench, target: tuple[Child, str], *arguments: object) -> dict:
     return json.loads(report.read_text())
 
 
-def feed(bench: Bench, rounds: Rounds, say: Say) -> dict:
-    """Rounds of raw loop and feed in turn for each shape, then half of the rate, stalled and idle
-    subscribers."""
+def feed(bench: Bench, rounds: Rounds, has_nats: bool, say: Say) -> dict:
+    """Rounds of raw loop, feed and NATS in turn for each shape, then half of the rate, stalled and
+    idle subscribers."""
     measured = []
     for number in range(1, rounds.count + 1):
         for shape in SHAPES:
@@ -118,25 +141,39 @@ def feed(bench: Bench, rounds: Rounds, say: Say) -> dict:
             row = {"round": number, "shape": shape.name}
             row |= {"raw": of_raw["server"]["delivered_per_cpu_s"]}
             row |= {"live": own["server"]["delivered_per_cpu_s"], "reports": [of_raw, own]}
+            row["nats"] = None
+            if has_nats:
+                with nats(bench) as target:
+                    peer = load_nats(bench, target, shape, rounds.seconds)
+                row["nats"] = peer["server"]["delivered_per_cpu_s"]
+                row["reports"].append(peer)
             measured.append(row)
-            say(f"  {shape.name}: {row['live']} of {row['raw']} deliveries per CPU-second")
-    median = statistics.median
-    rows = []
-    for shape in SHAPES:
-        own = [row for row in measured if row["shape"] == shape.name]
-        shares = [row["live"] / row["raw"] for row in own]
-        figures = {name: median(row[name] for row in own) for name in ("raw", "live")}
-        rows.append({"shape": shape.name, "share": median(shares)} | figures)
+            beside = f"; NATS {row['nats']}" if has_nats else ""
+            say(f"  {shape.name}: {row['live']} of {row['raw']} deliveries per CPU-second{beside}")
     return {
         "name": "live",
         "kind": "live",
         "title": f"messages with bodies of {BYTES} bytes, one shard, a window of 2 ms",
-        "rows": rows,
+        "rows": [row_of(shape, measured) for shape in SHAPES],
         "rounds": measured,
         "latencies": [half(bench, shape, rounds.seconds, say) for shape in SHAPES],
         "stalled": stalled(bench, rounds.seconds, say),
         "idle": idle(bench, say),
         "problems": [],
+    }
+
+
+def row_of(shape: Shape, measured: Sequence[dict]) -> dict:
+    """The medians of a shape. The share is of the raw loop of the same round."""
+    own = [row for row in measured if row["shape"] == shape.name]
+    median = statistics.median
+    peers = [row["nats"] for row in own if row["nats"] is not None]
+    return {
+        "shape": shape.name,
+        "share": median(row["live"] / row["raw"] for row in own),
+        "raw": median(row["raw"] for row in own),
+        "live": median(row["live"] for row in own),
+        "nats": median(peers) if peers else None,
     }
 
 
@@ -184,7 +221,7 @@ def is_prompt(latency: dict) -> bool:
 
 def write(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> str:
     """Shapes beside the raw loop, then latencies, stalled and idle subscribers."""
-    head = ["subscribers × messages", "raw loop", "feed", "of the raw loop", "0.8"]
+    head = ["subscribers × messages", "raw loop", "feed", "of the raw loop", "0.8", "NATS"]
     rows = [
         [
             row["shape"],
@@ -192,13 +229,19 @@ def write(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> st
             f"{row['live']:.0f}",
             f"{row['share']:.2f}",
             verdict(row["share"] >= SHARE_MIN, False),
+            # Earlier runs had no such peer.
+            "–" if row.get("nats") is None else f"{row['nats']:.0f}",
         ]
         for row in entry["rows"]
     ]
     about = (
         "Deliveries per CPU-second of the server, all of whose threads share one core: publishing, the "
         "log and broadcasting are in it. The raw loop only writes the same bytes to the same sockets, in "
-        "the same window."
+        "the same window. NATS, where Go is installed, is a server of version 2.10 with its own load at the "
+        "same rates and lengths of bodies. It writes no log, and its frames carry less than the feed's: the "
+        "subject and the body, without position, time or publisher. A program that uses its whole core sends "
+        "larger batches and still delivers everything, so its figure is close to the offered deliveries per "
+        "second, subscribers × messages, and does not say how much more it could deliver."
     )
     latencies = [
         [f"half of {row['shape']}", row["p99"], row["p999"], row["max"], verdict(is_prompt(row), False)]
