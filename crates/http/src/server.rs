@@ -163,19 +163,23 @@ where
             Ok::<_, Infallible>(response)
         })
     });
-    let mut connection = http1_builder(limits).serve_connection(TokioIo::new(stream), service);
-    let mut drain = pin!(drain);
-    let mut is_draining = false;
-    std::future::poll_fn(|cx| {
-        if !is_draining && drain.as_mut().poll(cx).is_ready() {
-            is_draining = true;
-            Pin::new(&mut connection).graceful_shutdown();
-        }
-        connection.poll_without_shutdown(cx)
+    // What HTTP needs is freed before the other protocol begins.
+    let Upgraded { mut stream, read } = Box::pin(async {
+        let mut connection = http1_builder(limits).serve_connection(TokioIo::new(stream), service);
+        let mut drain = pin!(drain);
+        let mut is_draining = false;
+        std::future::poll_fn(|cx| {
+            if !is_draining && drain.as_mut().poll(cx).is_ready() {
+                is_draining = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+            connection.poll_without_shutdown(cx)
+        })
+        .await?;
+        let parts = connection.into_parts();
+        Ok::<_, BoxError>(Upgraded { stream: parts.io.into_inner(), read: parts.read_buf })
     })
     .await?;
-    let parts = connection.into_parts();
-    let (mut stream, read) = (parts.io.into_inner(), parts.read_buf);
     match slot.0.take() {
         Some(run) => run(Upgraded { stream, read }).await,
         None => stream.shutdown().await?,

@@ -291,3 +291,20 @@ fn refusal(error: &LiveError) -> Response<LiveBody> {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Size of what serves a connection to its end.
+    fn serving_bytes<F>(_serve: impl FnOnce(ClientConnection, LiveHttp) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_client_does_not_keep_the_room_of_a_request() {
+        let bytes =
+            serving_bytes(|connection, http| connection.serve_http(LiveConfig::HEADS, http));
+        assert!(bytes <= 2048, "{bytes} bytes");
+    }
+}

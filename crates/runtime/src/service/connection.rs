@@ -194,13 +194,14 @@ impl ClientConnection {
         let requests = Requests { service, peer, clock, activity: activity.clone(), upgrade };
         let requests = Rc::new(requests);
         let served = if stream.is_http2() {
-            let served = serve_http2(stream, heads, &requests, drain);
+            // Large: a connection of another protocol must not have room for it.
+            let served = Box::pin(serve_http2(stream, heads, &requests, drain));
             activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await
         } else if H::UPGRADES {
             let served = serve_upgradable(stream, heads, &requests.upgrade, &requests, drain);
             activity.limited(&timeouts, served).await
         } else {
-            let served = serve_http1(stream, heads, &requests, drain);
+            let served = Box::pin(serve_http1(stream, heads, &requests, drain));
             activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await
         };
         match served {

@@ -195,7 +195,8 @@ async fn run(
         let (part, shutdown) = (Rc::clone(part), context.shutdown().clone());
         context.tasks().spawn_isolated(async move {
             let options = part.connection_options(listener);
-            match ClientConnection::open(accepted, listener, options, shutdown).await {
+            // A handshake needs much more memory than the connection after it.
+            match Box::pin(ClientConnection::open(accepted, listener, options, shutdown)).await {
                 Ok(connection) => part.serve(connection).await,
                 Err(error) => {
                     debug!(%error, "a client has no connection");

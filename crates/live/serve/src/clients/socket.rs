@@ -96,6 +96,8 @@ pub(crate) async fn serve(
     shard.counts.sockets.change(1);
     let left = LeavingReader { socket: Rc::clone(&socket), id };
     socket.receive(&mut read.to_vec());
+    // It is part of a buffer of HTTP.
+    drop(read);
     let ended = std::future::poll_fn(|cx| socket.poll(cx)).await;
     drop(left);
     if let Err(error) = &ended {
