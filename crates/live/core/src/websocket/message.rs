@@ -12,7 +12,7 @@ pub(super) struct PartialMessage {
     /// How many of the first bytes are UTF-8, if it is text.
     valid: usize,
     /// Frames so far.
-    fragments: u16,
+    fragments: u32,
 }
 
 impl PartialMessage {

@@ -68,7 +68,7 @@ fn messages_are_checked() {
     check(&[&start[..], &frame(FIN | BINARY, b"")].concat(), Some(V::MessageInterrupted));
     check(&[&start[..], &frame(PING, b""), &end].concat(), None);
 
-    let most = [start, frame(CONTINUATION, b"").repeat(usize::from(FRAGMENTS_MAX) - 2)].concat();
+    let most = [start, frame(CONTINUATION, b"").repeat(FRAGMENTS_MAX as usize - 2)].concat();
     check(&[&most[..], &end].concat(), None);
     let more = [&most[..], &frame(CONTINUATION, b""), &end].concat();
     check(&more, Some(V::TooManyFragments));
