@@ -6,6 +6,7 @@
 
 mod counts;
 mod frames;
+pub mod lots;
 mod options;
 mod publisher;
 mod report;

@@ -12,7 +12,7 @@ use clap::Subcommand;
 use exchange_core::Dsp;
 use exchange_serve::Exchange;
 use exchange_serve::campaigns::unknown_seat;
-use live_serve::Live;
+use live_serve::{Live, LiveConfig, SigningKey};
 use pacer_serve::registry::CheckedFiles;
 use pacer_serve::wire::PacerConfig;
 use pacer_serve::{Spender, check_files};
@@ -26,7 +26,6 @@ use serde_json::json;
 use units::Currency;
 
 use crate::exit::{CommandFailure, Exit};
-use crate::peers::long_run::millis;
 use budgets::{CampaignBudgets, DirectCampaignRules, Pacer};
 
 pub(crate) fn services() -> Services {
@@ -39,6 +38,16 @@ pub(crate) fn services() -> Services {
         .link::<Exchange>(budgets::link)
         .link::<Pacer>(budgets::link_pacer)
         .link::<Live>(lots::link_live)
+}
+
+/// The first key of a configuration file, with which tokens for the live floor are signed.
+pub(crate) fn signing_key(file: &Path) -> anyhow::Result<SigningKey> {
+    let loaded = load_tracked(file, read_config).0.map_err(CommandFailure::usage)?;
+    let key = loaded.value.service::<Live>().and_then(|live: &LiveConfig| live.keys.first());
+    key.cloned().ok_or_else(|| {
+        let file = file.display();
+        CommandFailure::usage(format!("{file} has no [[live.key]]: add one, then sign tokens"))
+    })
 }
 
 /// Declares and reads everything in `vickrey.toml`.
@@ -181,7 +190,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
         "accounts": campaigns.as_ref().map(|checked| checked.accounts),
         "campaigns": campaigns.as_ref().map(|checked| checked.campaigns),
         "sources": sources.paths().map(|path| path.display().to_string()).collect::<Vec<_>>(),
-        "watch_ms": millis(loaded.value.watch),
+        "watch_ms": u64::try_from(loaded.value.watch.as_millis())?,
         "warnings": warnings(&loaded.value, campaigns.as_ref()),
     });
     writeln!(out, "{found:#}")?;

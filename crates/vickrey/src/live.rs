@@ -8,11 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use live_serve::{Live, LiveClaims, LiveConfig, sign_token};
-use runtime::config::load_tracked;
+use live_serve::{LiveClaims, sign_token};
 
-use crate::config::read_config;
-use crate::exit::{CommandFailure, Exit};
+use crate::config::signing_key;
+use crate::exit::Exit;
 use crate::peers::long_run::parse_duration;
 
 pub(crate) use watch::{WatchArgs, run as run_watch};
@@ -56,12 +55,7 @@ pub(crate) struct TokenArgs {
 
 pub(crate) fn run(command: &LiveCommand) -> anyhow::Result<Exit> {
     let LiveCommand::Token(args) = command;
-    let loaded = load_tracked(&args.config, read_config).0.map_err(CommandFailure::usage)?;
-    let key = loaded.value.service::<Live>().and_then(|live: &LiveConfig| live.keys.first());
-    let key = key.ok_or_else(|| {
-        let file = args.config.display();
-        CommandFailure::usage(format!("{file} has no [[live.key]]: add one, then sign tokens"))
-    })?;
+    let key = signing_key(&args.config)?;
     let TokenArgs { subject, seats, topics, publish, expires, bidder, account, operator, .. } =
         args;
     let claims = LiveClaims {
@@ -74,7 +68,7 @@ pub(crate) fn run(command: &LiveCommand) -> anyhow::Result<Exit> {
         operator: *operator,
         ..LiveClaims::default()
     };
-    let token = sign_token(key, claims, *expires)?;
+    let token = sign_token(&key, claims, *expires)?;
     writeln!(std::io::stdout(), "{token}")?;
     Ok(Exit::Done)
 }

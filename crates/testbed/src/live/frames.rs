@@ -1,12 +1,13 @@
 //! A client's side of WebSocket: the upgrade, masked frames, and the payloads of a server's frames.
 
 use std::io;
+use std::net::SocketAddr;
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::options::{LiveLoadError, LiveLoadOptions};
+use super::options::LiveLoadError;
 
 /// Longest head of an answer.
 const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -18,18 +19,23 @@ pub(super) struct OpenSocket {
     pub read: BytesMut,
 }
 
-/// Connects and upgrades.
-pub(super) async fn connect(options: &LiveLoadOptions) -> Result<OpenSocket, LiveLoadError> {
-    let refused = |reason: String| LiveLoadError::Refused { address: options.address, reason };
-    let upgraded = upgrade(options).await.map_err(|error| refused(error.to_string()))?;
+/// Connects and upgrades, with a token unless the server trusts this machine.
+pub(super) async fn connect(
+    address: SocketAddr,
+    token: Option<&str>,
+) -> Result<OpenSocket, LiveLoadError> {
+    let refused = |reason: String| LiveLoadError::Refused { address, reason };
+    let upgraded = upgrade(address, token).await.map_err(|error| refused(error.to_string()))?;
     upgraded.map_err(refused)
 }
 
 /// The connection, or the answer that refuses it.
-async fn upgrade(options: &LiveLoadOptions) -> io::Result<Result<OpenSocket, String>> {
-    let mut stream = TcpStream::connect(options.address).await?;
+async fn upgrade(
+    address: SocketAddr,
+    token: Option<&str>,
+) -> io::Result<Result<OpenSocket, String>> {
+    let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    let token = options.token.as_ref();
     let token = token.map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
     let head = format!(
         "GET /feed HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\

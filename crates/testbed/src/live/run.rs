@@ -61,7 +61,7 @@ async fn load(
     let opened = open_subscribers(&options, &counts).await?;
     let mut publishers = Vec::new();
     for _ in 0..options.publishers {
-        publishers.push(connect(&options).await?);
+        publishers.push(connect(options.address, options.token.as_deref()).await?);
     }
     let whole = options.warm_up + options.duration + GRACE;
     let before = figures(&options);

@@ -73,7 +73,7 @@ enum SubscriberEnd {
 impl Subscriber {
     /// Connects and subscribes.
     pub async fn open(&self) -> Result<OpenSocket, LiveLoadError> {
-        let mut socket = connect(&self.options).await?;
+        let mut socket = connect(self.options.address, self.options.token.as_deref()).await?;
         let LiveLoadOptions { topic, policy, .. } = &*self.options;
         let after = self.progress.after.map_or(String::new(), |Place { epoch, sequence }| {
             format!(r#","after":{{"epoch":{epoch},"sequence":{sequence}}}"#)

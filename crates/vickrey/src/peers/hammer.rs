@@ -1,6 +1,7 @@
 //! `vickrey hammer`: puts load on a service and measures it.
 
 mod live;
+mod lots;
 mod pacer;
 
 use std::io::Write as _;
@@ -18,9 +19,9 @@ use testbed::load::{
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
-use super::long_run::{BUSY_PPM, millis, parse_duration, progress_bar, stop_on_signal};
 use crate::exit::{CommandFailure, Exit};
 use crate::output_file;
+use crate::peers::long_run::{BUSY_PPM, millis, parse_duration, progress_bar, stop_on_signal};
 
 /// Connections that an open loop opens as needed.
 const CONNECTIONS_MAX: usize = 1024;
@@ -38,6 +39,9 @@ pub(crate) enum HammerCommand {
     /// and what it cost the server
     #[command(after_help = live::EXAMPLES)]
     Live(live::LiveArgs),
+    /// Let bidders outbid each other on lots of a live floor, and check every price, number and winner
+    #[command(after_help = lots::EXAMPLES)]
+    Lots(lots::LotsArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -169,6 +173,7 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
         HammerCommand::Exchange(args) => run_exchange(args),
         HammerCommand::Pacer(args) => pacer::run(args),
         HammerCommand::Live(args) => live::run(args),
+        HammerCommand::Lots(args) => lots::run(args),
     }
 }
 

@@ -4,6 +4,7 @@
 mod bad_bids;
 mod fixtures;
 mod full;
+mod hammer;
 mod killed;
 mod life;
 mod sold;
