@@ -113,7 +113,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   budgets    the last four
   pacer-wire bid requests per CPU-second of the pacer, and latency of batches; an echo and a Go peer
   pacer-shards  the pacer with one and two shards, and its memory
-  live       deliveries of the feed per CPU-second; a raw loop and NATS; latency, stalled and idle clients
+  live       deliveries of the feed per CPU-second; a raw loop and NATS; latency, stalled, idle; bids on lots
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:

@@ -9,7 +9,9 @@ from driver import live, report
 from driver.programs import Bench, Failed
 from driver.throughput import Rounds
 
-QUIET = {"p99": 900, "p999": 1_800, "max": 2_000}
+QUIET = {"p50": 400, "p99": 900, "p999": 1_800, "max": 2_000}
+BIDS = {"bidders": 1_000, "lots": 100, "accepted_per_s": 2_000, "outrun": 9, "latency_us": QUIET}
+PING_PONG = {"report": BIDS | {"problems": ["a price"]}, "group_commit_per_s": 5_000.4}
 
 
 def load(per_cpu_s: int) -> dict:
@@ -29,6 +31,7 @@ def measured(has_nats: bool) -> dict:
         patch.object(live, "floor", Mock(return_value=server(900))),
         patch.object(live, "nats", Mock(return_value=server(0))),
         patch.object(live, "hammer", of_loads),
+        patch.object(live.lots, "ping_pong", Mock(return_value=PING_PONG)),
         patch.object(live, "load_nats", Mock(side_effect=lambda *_: load(next(of_nats)))),
     ):
         return live.feed(bench, Rounds(2, 1, False, 0), has_nats, Mock())
@@ -55,6 +58,12 @@ class Feed(unittest.TestCase):
         self.assertIn("| of the raw loop | 0.8 | NATS |", page)
         self.assertIn("| 1000 × 200/s | 1000 | 900 | 0.90 | met | 310 |", page)
         self.assertIn("It writes no log, and its frames carry less", page)
+
+    def test_a_wrong_price_is_a_missed_target(self) -> None:
+        page = write(measured(has_nats=False))
+        self.assertIn("2000 durable bids/s (9 bids came too late)", page)
+        self.assertIn("1 wrong prices, numbers or winners: missed", page)
+        self.assertIn("5000 records/s", page)
 
     def test_a_run_without_nats_has_a_dash(self) -> None:
         entry = measured(has_nats=False)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver import lots
 from driver.programs import Bench, Child, Failed
 from driver.throughput import Rounds, Say
 
@@ -159,6 +160,7 @@ def feed(bench: Bench, rounds: Rounds, has_nats: bool, say: Say) -> dict:
         "latencies": [half(bench, shape, rounds.seconds, say) for shape in SHAPES],
         "stalled": stalled(bench, rounds.seconds, say),
         "idle": idle(bench, say),
+        "ping_pong": lots.ping_pong(bench, rounds.seconds, say),
         "problems": [],
     }
 
@@ -260,6 +262,8 @@ def write(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> st
         f"{entry['idle']['subscribers']} idle subscribers: {each:.1f} KiB each, at most {IDLE_KIB_MAX:.0f}: "
         f"{verdict(each <= IDLE_KIB_MAX, False)}."
     )
+    # Earlier runs had no bidders.
+    ping_pong = [lots.line(entry["ping_pong"], verdict)] if "ping_pong" in entry else []
     return (
         "\n\n".join(
             [
@@ -269,6 +273,7 @@ def write(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> st
                 table(["latency, us", "p99", "p99.9", "max", "5 and 20 ms"], latencies),
                 stalled_text,
                 idle_text,
+                *ping_pong,
             ]
         )
         + "\n"
