@@ -180,13 +180,18 @@ def row_of(shape: Shape, measured: Sequence[dict]) -> dict:
 
 
 def half(bench: Bench, shape: Shape, seconds: int, say: Say) -> dict:
-    """Latency at half of the rate."""
-    load = ["--subscribers", shape.subscribers, "--duration", f"{seconds}s"]
+    """Latency at half of the rate, and the raw loop's."""
+    slow = Shape(shape.subscribers, shape.rate // 2)
+    load = ["--subscribers", slow.subscribers, "--duration", f"{seconds}s"]
+    with raw(bench, slow, seconds) as target:
+        of_raw = hammer(bench, target, *load, "--publishers", 0)["latency_us"]
     with floor(bench) as target:
-        report = hammer(bench, target, *load, "--rate", shape.rate // 2)
-    latency = report["latency_us"]
-    say(f"  half of {shape.name}: p99 {latency['p99']} us, p99.9 {latency['p999']} us")
-    return {"shape": shape.name} | latency
+        latency = hammer(bench, target, *load, "--rate", slow.rate)["latency_us"]
+    say(
+        f"  half of {shape.name}: p99 {latency['p99']} us, p99.9 {latency['p999']} us; "
+        f"raw loop {of_raw['p99']} and {of_raw['p999']} us"
+    )
+    return {"shape": shape.name, "raw": of_raw} | latency
 
 
 def stalled(bench: Bench, seconds: int, say: Say) -> dict:
@@ -245,8 +250,18 @@ def write(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> st
         "larger batches and still delivers everything, so its figure is close to the offered deliveries per "
         "second, subscribers × messages, and does not say how much more it could deliver."
     )
+    latency_head = ["latency, us", "p99", "p99.9", "max", "5 and 20 ms", "raw loop p99", "p99.9"]
     latencies = [
-        [f"half of {row['shape']}", row["p99"], row["p999"], row["max"], verdict(is_prompt(row), False)]
+        [
+            f"half of {row['shape']}",
+            row["p99"],
+            row["p999"],
+            row["max"],
+            verdict(is_prompt(row), False),
+            # Earlier runs did not measure it.
+            row["raw"]["p99"] if "raw" in row else "–",
+            row["raw"]["p999"] if "raw" in row else "–",
+        ]
         for row in entry["latencies"]
     ]
     without, with_ = entry["stalled"]["without"], entry["stalled"]["with"]
@@ -270,7 +285,7 @@ def write(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> st
                 f"## {entry['name']}: {entry['title']}",
                 about,
                 table(head, rows),
-                table(["latency, us", "p99", "p99.9", "max", "5 and 20 ms"], latencies),
+                table(latency_head, latencies),
                 stalled_text,
                 idle_text,
                 *ping_pong,

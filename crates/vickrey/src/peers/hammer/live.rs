@@ -134,6 +134,16 @@ impl LiveArgs {
     }
 }
 
+/// Why a load on a live floor did not run to its end.
+pub(super) fn load_failure(error: LiveLoadError) -> anyhow::Error {
+    match error {
+        LiveLoadError::Options(_) | LiveLoadError::Core { .. } => CommandFailure::usage(error),
+        LiveLoadError::Refused { .. } | LiveLoadError::System(_) => {
+            CommandFailure::unavailable(error)
+        }
+    }
+}
+
 pub(super) fn run(args: &LiveArgs) -> anyhow::Result<Exit> {
     raise_descriptor_limit();
     args.json.as_deref().map_or(Ok(()), output_file::check)?;
@@ -146,12 +156,7 @@ pub(super) fn run(args: &LiveArgs) -> anyhow::Result<Exit> {
         bar.set_message(format!("{} messages delivered", progress.delivered));
     });
     drop(bar);
-    let report = report.map_err(|error| match error {
-        LiveLoadError::Options(_) | LiveLoadError::Core { .. } => CommandFailure::usage(error),
-        LiveLoadError::Refused { .. } | LiveLoadError::System(_) => {
-            CommandFailure::unavailable(error)
-        }
-    })?;
+    let report = report.map_err(load_failure)?;
     let mut out = std::io::stdout().lock();
     write!(out, "{report}")?;
     if report.generator_busy_ppm > BUSY_PPM {

@@ -10,11 +10,10 @@ use std::time::Duration;
 use clap::Args;
 use live_serve::{LiveClaims, sign_token};
 use runtime::process::{raise_descriptor_limit, unix_ms};
-use testbed::live::LiveLoadError;
 use testbed::live::lots::{self, LotsLoadOptions};
 
 use crate::config::signing_key;
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::Exit;
 use crate::output_file;
 use crate::peers::long_run::{millis, parse_duration, progress_bar, stop_on_signal};
 
@@ -113,12 +112,7 @@ pub(super) fn run(args: &LotsArgs) -> anyhow::Result<Exit> {
         bar.set_message(format!("{} bids accepted", progress.accepted));
     });
     drop(bar);
-    let report = report.map_err(|error| match error {
-        LiveLoadError::Options(_) | LiveLoadError::Core { .. } => CommandFailure::usage(error),
-        LiveLoadError::Refused { .. } | LiveLoadError::System(_) => {
-            CommandFailure::unavailable(error)
-        }
-    })?;
+    let report = report.map_err(super::live::load_failure)?;
     let mut out = std::io::stdout().lock();
     write!(out, "{report}")?;
     if let Some(file) = &args.json {
