@@ -71,7 +71,7 @@ fn frames_that_break_the_protocol_close_with_their_code() {
         ("long ping", frame(0x89, &[0; 126]), 1002),
         ("close code 1005", frame(0x88, &[0x03, 0xED]), 1002),
         ("fragments without end", frame(0x00, b"").repeat(2_000), 1002),
-        ("many fragments", [frame(0x01, b""), frame(0x00, b"").repeat(2_000)].concat(), 1008),
+        ("many fragments", [frame(0x01, b""), frame(0x00, b"").repeat(100_000)].concat(), 1008),
         ("a close", frame(0x88, &[0x03, 0xE8]), 1000),
     ] {
         assert_eq!(closed_by(&floor, &bytes).0, code, "{what}");
