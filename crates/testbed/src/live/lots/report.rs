@@ -32,6 +32,9 @@ pub struct LotsLoadReport {
     pub latency_us: Quantiles,
     /// Processor time of the server, in microseconds, if its process is known.
     pub server_cpu_us: Option<u64>,
+    /// Whether prices, numbers, feed and winners were compared. Not if the run was stopped: bidders had
+    /// not heard all answers.
+    pub is_checked: bool,
     /// What is wrong: refusals without a good reason, prices, numbers, what the feed told, winners.
     pub problems: Vec<String>,
 }
@@ -42,6 +45,7 @@ impl LotsLoadReport {
         counts: &mut BidCounts,
         elapsed: Duration,
         server_cpu_us: Option<u64>,
+        is_checked: bool,
     ) -> Self {
         let accepted = counts.accepted.iter().map(|lot| lot.len() as u64).sum();
         let per_s = u128::from(accepted) * 1_000_000 / elapsed.as_micros().max(1);
@@ -56,6 +60,7 @@ impl LotsLoadReport {
             busy: counts.busy,
             latency_us: Quantiles::of(&counts.latency_us),
             server_cpu_us,
+            is_checked,
             problems: std::mem::take(&mut counts.problems),
         }
     }
@@ -79,8 +84,8 @@ impl fmt::Display for LotsLoadReport {
         if let Some(cpu_us) = self.server_cpu_us {
             writeln!(f, "server           {} ms of processor time", cpu_us / 1000)?;
         }
-        let problems = self.problems.len();
-        writeln!(f, "books            {problems} problems")?;
+        let checked = if self.is_checked { "" } else { "; not compared, because it was stopped" };
+        writeln!(f, "books            {} problems{checked}", self.problems.len())?;
         for problem in self.problems.iter().take(PROBLEMS_SHOWN) {
             writeln!(f, "                 {problem}")?;
         }

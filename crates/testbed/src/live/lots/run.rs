@@ -111,15 +111,15 @@ async fn fight(
     watcher.abort();
     let mut counts = counts.borrow_mut();
     let told = told.borrow();
-    // Who was stopped has not heard all answers.
-    if !stop.load(Ordering::Relaxed) {
+    let is_checked = !stop.load(Ordering::Relaxed);
+    if is_checked {
         for (lot, page) in pages.iter().enumerate() {
             let found = problems(&options.id(lot), &counts.accepted[lot], &told[lot].bids, page);
             counts.problems.extend(found);
         }
     }
     let server_cpu_us = before.zip(after).map(|(before, after)| after.cpu_us - before.cpu_us);
-    Ok(LotsLoadReport::of(options, &mut counts, elapsed, server_cpu_us))
+    Ok(LotsLoadReport::of(options, &mut counts, elapsed, server_cpu_us, is_checked))
 }
 
 /// The command that creates a lot, which is open at once.

@@ -18,6 +18,7 @@ fn prices_numbers_feed_and_winners_are_right_while_bidders_race() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert_eq!(report["problems"], Value::Array(Vec::new()), "{report}");
+    assert_eq!(report["is_checked"], true, "{report}");
     assert!(report["accepted"].as_u64() >= Some(10), "{report}");
     // What was on hold for those who lost is free again.
     assert_eq!(lots.holds(), 0);
