@@ -40,13 +40,13 @@ func (o *loadOptions) check() error {
 
 // loadReport has the names of `vickrey hammer live`.
 type loadReport struct {
-	Delivered       int64            `json:"delivered"`
-	DeliveredPerS   int64            `json:"delivered_per_s"`
-	LatencyUs       map[string]int64 `json:"latency_us"`
-	Gaps            int64            `json:"gaps"`
-	Closed          int64            `json:"closed"`
-	GeneratorBusyPP int64            `json:"generator_busy_ppm"`
-	Server          *serverReport    `json:"server"`
+	Delivered        int64            `json:"delivered"`
+	DeliveredPerS    int64            `json:"delivered_per_s"`
+	LatencyUs        map[string]int64 `json:"latency_us"`
+	Gaps             int64            `json:"gaps"`
+	Closed           int64            `json:"closed"`
+	GeneratorBusyPpm int64            `json:"generator_busy_ppm"`
+	Server           *serverReport    `json:"server"`
 }
 
 type serverReport struct {
@@ -54,7 +54,7 @@ type serverReport struct {
 	DeliveredPerCpuS int64 `json:"delivered_per_cpu_s"`
 }
 
-// run is one load while it goes on.
+// loadRun is one load while it goes on.
 type loadRun struct {
 	latencies            histogram
 	gaps, closed         atomic.Int64
@@ -118,9 +118,9 @@ func (r *loadRun) report(options loadOptions, busy time.Duration, serverMicros i
 		LatencyUs: map[string]int64{
 			"p50": h.quantile(500), "p99": h.quantile(990), "p999": h.quantile(999), "max": h.most.Load(),
 		},
-		Gaps:            r.gaps.Load(),
-		Closed:          r.closed.Load(),
-		GeneratorBusyPP: int64(busy) * 1_000_000 / int64(options.measured),
+		Gaps:             r.gaps.Load(),
+		Closed:           r.closed.Load(),
+		GeneratorBusyPpm: int64(busy) * 1_000_000 / int64(options.measured),
 	}
 	if options.server != 0 && serverMicros > 0 {
 		report.Server = &serverReport{serverMicros, delivered * 1_000_000 / serverMicros}

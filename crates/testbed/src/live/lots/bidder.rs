@@ -1,4 +1,4 @@
-//! A bidder: outbids whoever leads, as soon as it hears of it.
+//! A bidder: sends a higher bid as soon as the feed names another leader.
 
 use std::cell::RefCell;
 use std::io;
@@ -28,7 +28,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct SeenLot {
     /// None before the first bid.
     pub price_cents: Option<u64>,
-    /// Another name than a bidder's own.
+    /// The leader's public name. None before the first bid.
     pub leader: Option<String>,
 }
 
@@ -83,14 +83,11 @@ impl LotsBidder {
         let mut own_name: Option<String> = None;
         for turn in 0_u64.. {
             let seen = self.seen.borrow_and_update().clone();
-            if seen.leader.is_some() && seen.leader == own_name {
-                tokio::select! {
-                    changed = self.seen.changed() => if changed.is_err() { return Ok(()) },
-                    () = tokio::time::sleep_until(self.until) => return Ok(()),
-                }
+            let is_leading = seen.leader.is_some() && seen.leader == own_name;
+            if is_leading && self.news().await {
                 continue;
             }
-            if Instant::now() >= self.until {
+            if is_leading || Instant::now() >= self.until {
                 return Ok(());
             }
             let least = seen.price_cents.map_or(START_CENTS, |price| price + INCREMENT_CENTS);
@@ -112,12 +109,19 @@ impl LotsBidder {
                 continue;
             }
             // The feed tells of the bid, or of the one that was faster.
-            tokio::select! {
-                changed = self.seen.changed() => if changed.is_err() { return Ok(()) },
-                () = tokio::time::sleep_until(self.until) => return Ok(()),
+            if !self.news().await {
+                return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Waits for news of the lot. False once the time is over.
+    async fn news(&mut self) -> bool {
+        tokio::select! {
+            changed = self.seen.changed() => changed.is_ok(),
+            () = tokio::time::sleep_until(self.until) => false,
+        }
     }
 
     /// Counts an answer. Returns the bidder's name, if it was accepted.

@@ -21,8 +21,8 @@ Examples:
   vickrey hammer live --topic news --subscribers 90 --stalled 10 --rate 5000 --p99-max 5ms
   vickrey hammer live --topic news --subscribers 10 --reconnecting 50 --rate 1000
 
-The topic must be one of `live.topics`, and `live.limits.commands_per_s` must allow the rate. It exits 1
-if a message is missing or comes twice, or if an objective was missed.";
+The topic must be one of `live.topics`, and `live.limits.commands_per_s` must allow the rate. It
+exits 1 if a message is missing or comes twice, or if an objective was missed.";
 
 /// Latency counts from the time at which a message was due, so a stalled server cannot hide its own
 /// delay.

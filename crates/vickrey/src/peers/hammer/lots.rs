@@ -22,10 +22,10 @@ Examples:
   vickrey hammer lots --config lots.toml --account acme --account globex
   vickrey hammer lots --config lots.toml --account acme --bidders 1000 --lots 100 --duration 30s
 
-It creates lots, lets every bidder answer every bid of another at once, closes the lots, and charges the
-winners: use accounts for tests. It exits 1 if a bid is refused without a good reason, or if a price, a
-number, the feed or a winner is wrong. The server's `runtime.connections_per_caller_max` must allow two
-connections more than there are bidders.";
+It creates lots, lets every bidder answer every bid of another at once, closes the lots, and
+charges the winners: use accounts for tests. It exits 1 if a bid is refused without a good reason,
+or if a price, a number, the feed or a winner is wrong. The server's
+`runtime.connections_per_caller_max` must allow two connections more than there are bidders.";
 
 /// Bidders send the next bid as soon as they hear of the one that beats them.
 #[derive(Debug, Args)]
