@@ -139,17 +139,13 @@ impl SoldLotsWorker {
         if lot.deal.ends_ms <= unix_ms() {
             return Ok(None);
         }
-        if lot.payment == LotPayment::AtClose {
-            let why = "a lot that is paid when it closes cannot be delivered yet: sell it with \
-                       payment on delivery";
-            return Err(SoldLotFailure::Final(why.to_owned()));
-        }
         let (deal, dsp) = deal_of(lot).map_err(|why| SoldLotFailure::Final(why.to_owned()))?;
         let cost = lot.price.micros().checked_mul(lot.impressions).map(Nanos::new);
         let cost = cost.ok_or_else(|| SoldLotFailure::Final("it costs too much".to_owned()))?;
         let slot = self.campaigns.ensure(&LotBudget {
             lot: lot.lot.as_str().to_owned(),
             account: lot.account.clone(),
+            is_prepaid: lot.payment == LotPayment::AtClose,
             cost,
             currency: lot.currency,
             starts_ms: lot.deal.starts_ms,

@@ -18,9 +18,9 @@ pub struct WinCost {
     pub billable_s: u32,
 }
 
-/// The cost of `win` in `currency`: the price of a sold deal if that is in the currency, what the DSP
-/// pays if its bid is, else the clearing price converted up, so that an account never pays too little. None without a rate or on
-/// overflow.
+/// The cost of `win` in `currency`: the price of a sold deal if that is in the currency, what the
+/// DSP pays if its bid is, else the clearing price converted up, so that an account never pays too
+/// little. None without a rate or on overflow.
 pub fn win_cost(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,

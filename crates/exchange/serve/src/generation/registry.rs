@@ -54,8 +54,8 @@ impl DspRegistry {
         }
     }
 
-    /// A generation without a sealer, and without payers of sold deals. `config` has the direct campaigns in its market. Forgets the
-    /// DSPs and publishers that `config` no longer has.
+    /// A generation without a sealer, and without payers of sold deals. `config` has the direct
+    /// campaigns in its market. Forgets the DSPs and publishers that `config` no longer has.
     pub fn generation(
         &mut self,
         number: u64,

@@ -19,6 +19,8 @@ use clocks::LocalInstant;
 const SEATS_MAX: usize = 1_000;
 /// Longest id. The store takes longer ones.
 const ID_LETTERS_MAX: usize = 64;
+/// What the ids of a sold lot's definitions begin with. Files and the API cannot define such ids.
+pub(super) const LOT_PREFIX: &str = "lot:";
 
 /// What campaigns need of their account.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,7 +181,7 @@ fn account(
     let account = s.parsed(
         "account",
         RequiredOption("acme"),
-        id,
+        account_id,
         "ID of the account that pays. It cannot be changed.",
     );
     let unknown = AccountFacts::unknown();
@@ -238,6 +240,15 @@ fn late_holdback(s: &mut Section<'_>, currency: Currency) -> Holdback {
 }
 
 pub(super) fn id(text: &str) -> Result<String, String> {
+    check_id(text).map(|()| text.to_owned())
+}
+
+/// An account's id: also one that a sold lot defined.
+fn account_id(text: &str) -> Result<String, String> {
+    check_id(text.strip_prefix(LOT_PREFIX).unwrap_or(text)).map(|()| text.to_owned())
+}
+
+fn check_id(text: &str) -> Result<(), String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if !(1..=ID_LETTERS_MAX).contains(&text.len()) || !text.bytes().all(fits) {
         return Err(format!("needs 1 to {ID_LETTERS_MAX} letters, digits, `-`, `.` or `_`"));
@@ -246,7 +257,7 @@ pub(super) fn id(text: &str) -> Result<String, String> {
     if text == "." || text == ".." {
         return Err("is no name in a URL: choose another".to_owned());
     }
-    Ok(text.to_owned())
+    Ok(())
 }
 
 fn seat(text: &str) -> Result<(String, String), String> {

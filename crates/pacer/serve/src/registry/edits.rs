@@ -258,7 +258,7 @@ fn account<R: CampaignRules>(
     before: Option<(&str, &DefinitionRecord)>,
     record: DefinitionRecord,
 ) -> Result<JudgedDefinition<R>, ChangeRefusal> {
-    let (account, given) = read::account(&record.in_force()).map_err(ChangeRefusal::Invalid)?;
+    let (account, given) = lots::stored_account(&record).map_err(ChangeRefusal::Invalid)?;
     let id: Arc<str> = account.id.as_str().into();
     let entry = definitions.accounts.get(&id);
     let version = next_version(StoredKind::Account, &id, before, entry)?;
@@ -288,7 +288,11 @@ fn campaign<R: CampaignRules>(
         let (id, warnings) = (id.into(), Vec::new());
         return Ok(JudgedDefinition { id, becomes, warnings, limits: None });
     }
-    let facts = definitions.facts(|entry| !entry.record.is_removed);
+    // What was paid for a lot pays for nothing else.
+    let is_lot = record.origin == RecordOrigin::Lot;
+    let facts = definitions.facts(|entry| {
+        !entry.record.is_removed && (is_lot || entry.record.origin != RecordOrigin::Lot)
+    });
     let read = lots::stored_campaign::<R>(&record, &facts);
     let (campaign, given) = read.map_err(ChangeRefusal::Invalid)?;
     let id = Arc::clone(&campaign.id);

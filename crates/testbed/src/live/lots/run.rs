@@ -122,7 +122,8 @@ async fn fight(
     Ok(LotsLoadReport::of(options, &mut counts, elapsed, server_cpu_us, is_checked))
 }
 
-/// The command that creates a lot, which is open at once.
+/// The command that creates a lot, which is open at once. Its deal is over, so that no exchange
+/// offers it.
 fn terms(options: &LotsLoadOptions, lot: usize) -> Value {
     let (id, now) = (options.id(lot), unix_ms());
     json!({ "op": "create_lot", "terms": {
@@ -130,7 +131,7 @@ fn terms(options: &LotsLoadOptions, lot: usize) -> Value {
         "start_price": price_text(START_CENTS),
         "increments": [{ "from": "0", "increment": price_text(INCREMENT_CENTS) }],
         "opens_ms": 0, "closes_ms": now + OPEN_MS, "payment": "at_close",
-        "deal": { "id": id, "starts_ms": now + OPEN_MS, "ends_ms": now + 2 * OPEN_MS },
+        "deal": { "id": id, "starts_ms": 0, "ends_ms": 1 },
     } })
 }
 

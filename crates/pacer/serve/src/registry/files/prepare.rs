@@ -10,7 +10,7 @@ use units::Currency;
 
 use crate::ledger::handle::LedgerError;
 use crate::registry::definition::DefinedAccount;
-use crate::registry::edits::lots::stored_campaign;
+use crate::registry::edits::lots::{stored_account, stored_campaign};
 use crate::registry::read::{self, DefinitionFiles, RegistryOptions};
 use crate::registry::refused::{RegistryStartError, listed};
 use crate::registry::table::record::DefinitionRecord;
@@ -109,8 +109,7 @@ fn stored_definitions<R: CampaignRules>(
     let (mut table, mut packer) = (DefinitionTable::default(), Packer::default());
     for (key, definition) in definitions(StoredKind::Account)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
-        let in_force = record.in_force();
-        let (account, _) = read::account(&in_force)
+        let (account, _) = stored_account(&record)
             .map_err(|problems| RegistryStartError::Unreadable { id: id.to_string(), problems })?;
         let entry = DefinitionEntry { version, record, value: Some(Arc::new(account)) };
         table.put_account(id, entry);

@@ -10,6 +10,7 @@ fn budget(lot: &str) -> LotBudget {
     LotBudget {
         lot: lot.to_owned(),
         account: "acme".to_owned(),
+        is_prepaid: false,
         cost: Nanos::new(2_500_001_000),
         currency: Currency::USD,
         starts_ms: NOW_UNIX_MS + 1,
@@ -41,6 +42,38 @@ fn a_lot_has_one_campaign_with_the_cost_of_its_impressions() {
     let fixture = fixture.restart(|| NOW_UNIX_MS);
     assert_eq!(fixture.registry().ensure_lot(&budget("spring.7")), Ok(slot));
     check(&fixture);
+}
+
+#[test]
+fn what_a_lot_was_paid_with_is_an_account_that_pays_for_nothing_else() {
+    let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
+    let paid = LotBudget { is_prepaid: true, ..budget("x") };
+    let slot = fixture.registry().ensure_lot(&paid).expect("it is defined");
+    let check = |fixture: &Fixture| {
+        assert_eq!(fixture.registry().ensure_lot(&paid), Ok(slot));
+        assert_eq!(fixture.view("lot:x")["definition"]["account"], "lot:x");
+        let account = fixture.registry().show(StoredKind::Account, "lot:x").expect("it is defined");
+        let defined = &account.view["definition"];
+        assert_eq!((&defined["budget"], &defined["currency"]), (&json!("2.500001"), &json!("USD")));
+        let told = fixture.stub.state();
+        let account = told.campaigns[&slot].terms.account;
+        let life = told.accounts[&account.0].limits.life.expect("it has a limit").amount;
+        assert_eq!(life, Nanos::new(2_500_001_000));
+    };
+    check(&fixture);
+    let fixture = fixture.restart(|| NOW_UNIX_MS);
+    check(&fixture);
+    let options = ChangeOptions::default();
+    let own = object(body("y", &json!({ "account": "lot:x" })));
+    let Err(ChangeRefusal::Invalid(problems)) =
+        fixture.registry().create(StoredKind::Campaign, &own, &options)
+    else {
+        panic!("it is paid by the lot");
+    };
+    assert_eq!(problems[0].to_string(), "account = \"lot:x\": is no account: define it first");
+    let edit = DefinitionEdit::Budgets(object(json!({ "budget": "9" })));
+    let refused = fixture.registry().edit(StoredKind::Account, "lot:x", &edit, &options);
+    assert_eq!(refused.map(|_| ()), Err(ChangeRefusal::OfLot("lot:x".to_owned())));
 }
 
 #[test]

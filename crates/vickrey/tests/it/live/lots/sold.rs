@@ -1,6 +1,6 @@
 //! A lot that is sold: the exchange offers its deal without a restart, and again after a crash.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fixtures::{ACCOUNTS, LATE_MS};
 use crate::operations::fixtures::{Server, dsp, table};
@@ -39,6 +39,30 @@ fn a_sold_lot_is_a_deal_of_the_exchange() {
     // What it may deliver is a budget of its own: 1,000 impressions at 2 per thousand.
     let campaign = server.get("/v1/campaigns/lot:home");
     assert_eq!(campaign["definition"]["account"], "acme", "{campaign}");
+    pays_at_the_close(&server, &terms);
     server.kill_and_restart();
     until("it is offered again", || is_offered(&server));
+    until("so is the other", || server.get("/v1/lots/paid")["offer"]["state"] == "offered");
+}
+
+/// Another lot, whose winner pays all of it at once; its impressions are paid from that.
+fn pays_at_the_close(server: &Server, terms: &Value) {
+    let mut terms = terms.clone();
+    terms["id"] = json!("paid");
+    terms["deal"]["id"] = json!("deal-paid");
+    terms["payment"] = json!("at_close");
+    assert_eq!(server.send("POST", "/v1/lots", &terms).status, 200);
+    let bid = json!({
+        "bidder": "dsp-1/ann", "account": "acme", "maximum": "4", "currency": "USD", "key": "p",
+    });
+    assert_eq!(server.send("POST", "/v1/lots/paid/bids", &bid).status, 200);
+    assert_eq!(server.send("POST", "/v1/lots/paid/close", &json!(null)).status, 200);
+    until("the deal is offered", || server.get("/v1/lots/paid")["offer"]["state"] == "offered");
+    let spent =
+        |account: &str| server.get(&format!("/v1/accounts/{account}/spend"))["life"].clone();
+    until("acme has paid", || spent("acme") == "2");
+    assert_eq!(spent("lot:paid"), "0");
+    let account = server.get("/v1/accounts/lot:paid");
+    assert_eq!(account["definition"]["budget"], "2", "{account}");
+    assert_eq!(server.get("/v1/campaigns/lot:paid")["definition"]["account"], "lot:paid");
 }
