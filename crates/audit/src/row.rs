@@ -295,3 +295,38 @@ pub struct WinRow {
     /// The account's currency (ISO 4217).
     pub currency: String,
 }
+
+/// An event of a lot. `log cat --lots` prints it; exports do not have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LotRow {
+    /// When the server received what caused it, in microseconds of Unix time, UTC.
+    pub time_us: u64,
+    /// The node that recorded it.
+    pub node: u64,
+    /// The node's epoch, which grows with each start and each failed commit.
+    pub epoch: u64,
+    /// Sequence number of the record in the durable lane.
+    pub sequence: u64,
+    /// The lot's id.
+    pub lot: String,
+    /// What happened: `created`, `opened`, `bid`, `extended`, `closed`, `cancelled` or `paid`.
+    pub event: Label,
+    /// Number of the bid, from 1.
+    pub number: Option<u64>,
+    /// The bidder.
+    pub bidder: Option<String>,
+    /// The account that pays for the bid.
+    pub account: Option<String>,
+    /// The bid's secret maximum per 1000 impressions, in millionths of `currency`.
+    pub maximum_micros: Option<u64>,
+    /// The bid's currency (ISO 4217).
+    pub currency: Option<String>,
+    /// The bidder's key for the bid.
+    pub key: Option<String>,
+    /// The end that an operator has set, in milliseconds of Unix time.
+    pub closes_ms: Option<u64>,
+    /// Why it was cancelled.
+    pub reason: Option<String>,
+    /// What the feed told: the lot's public state after it, as JSON.
+    pub told: Option<String>,
+}

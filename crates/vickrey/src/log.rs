@@ -2,13 +2,13 @@
 //! recorded. Only reads, even while the exchange writes.
 
 pub(crate) mod damage_report;
+mod durable_rows;
 mod export;
 pub(crate) mod filter_args;
 pub(crate) mod line;
 mod print;
 mod replay;
 mod report;
-mod settlements;
 pub(crate) mod source;
 mod survey;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use events::{MalformedRecord, RecordKind, SettlementsReader};
+use events::{MalformedRecord, RecordKind, SettlementsReader, v1};
 use exchange_core::record::{
     AuctionRecord, BidRecord, CallRecord, DealRecord, GenerationRecord, ImpRecord, SaleRecord,
 };
@@ -14,7 +14,8 @@ use units::{Cpm, Multiplier};
 use crate::log::position::RecordPosition;
 use crate::names::DspNames;
 use crate::row::{
-    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, SaleRow, WinRow,
+    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, LotRow, NotAskedRow, SaleRow,
+    WinRow,
 };
 
 impl AuctionRow {
@@ -249,5 +250,51 @@ impl WinRow {
             })?;
         }
         Ok(rows)
+    }
+}
+
+impl LotRow {
+    /// The event of a record of the durable lane. None if it is of another kind.
+    ///
+    /// # Errors
+    /// The record is malformed.
+    pub fn of(
+        place: &RecordPosition,
+        kind: u8,
+        payload: &[u8],
+    ) -> Result<Option<Self>, MalformedRecord> {
+        if RecordKind::from_code(kind) != Some(RecordKind::Lot) {
+            return Ok(None);
+        }
+        let lot = v1::Lot::read_record(payload)?;
+        let events = [
+            ("created", lot.created.is_some()),
+            ("opened", lot.opened.is_some()),
+            ("bid", lot.bid.is_some()),
+            ("extended", lot.extended.is_some()),
+            ("closed", lot.closed.is_some()),
+            ("cancelled", lot.cancelled.is_some()),
+            ("paid", lot.paid.is_some()),
+        ];
+        let event = events.into_iter().find_map(|(name, is)| is.then_some(name));
+        let bid = lot.bid.as_ref();
+        let text = |of: fn(&v1::LotBid) -> &String| bid.map(|bid| of(bid).clone());
+        Ok(Some(Self {
+            time_us: lot.at_ms.saturating_mul(1000),
+            node: place.node.into(),
+            epoch: place.epoch,
+            sequence: place.sequence,
+            event: event.unwrap_or("unknown").into(),
+            number: bid.map(|bid| bid.number.into()),
+            bidder: text(|bid| &bid.bidder),
+            account: text(|bid| &bid.account),
+            maximum_micros: bid.map(|bid| bid.maximum_micros),
+            currency: text(|bid| &bid.currency),
+            key: text(|bid| &bid.key),
+            closes_ms: lot.extended.as_ref().map(|extended| extended.closes_ms),
+            reason: lot.cancelled.map(|cancelled| cancelled.reason),
+            told: lot.news.map(|news| self::text(&news)),
+            lot: lot.id,
+        }))
     }
 }

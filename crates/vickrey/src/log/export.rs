@@ -20,9 +20,9 @@ use export::{
 };
 
 use super::damage_report::DamageReport;
+use super::durable_rows;
 use super::filter_args::FilterArgs;
 use super::line;
-use super::settlements;
 use super::source::{RecordSource, cannot_read};
 use crate::exit::{CommandFailure, Exit};
 
@@ -58,7 +58,7 @@ pub(crate) struct ExportArgs {
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let filter = args.selection.lasting_filter()?;
     let (kind, filter) = match args.settlements {
-        true => (LaneKind::Durable, settlements::by_time(filter)?),
+        true => (LaneKind::Durable, durable_rows::by_time(filter)?),
         false => (LaneKind::Firehose, filter),
     };
     let directory = args.source.open()?;
@@ -220,7 +220,7 @@ impl Iterator for SettlementExport<'_, '_> {
         };
         let at = LogPosition { epoch: place.epoch, sequence: place.sequence };
         self.0.last.set(Some(at));
-        let row = settlements::row(self.0.filter, &place, kind, &payload);
+        let row = durable_rows::row(self.0.filter, &place, kind, &payload);
         Some(Ok(match row {
             None => ExportItem::Passed(at),
             Some(row) => {

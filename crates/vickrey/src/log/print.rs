@@ -14,9 +14,9 @@ use audit::{
 use clap::Args;
 
 use super::damage_report::DamageReport;
+use super::durable_rows::{self, DurableRows};
 use super::filter_args::FilterArgs;
 use super::line;
-use super::settlements::{self, Billed};
 use super::source::{RecordSource, cannot_read, walk};
 use crate::exit::Exit;
 
@@ -37,6 +37,10 @@ pub(crate) struct CatArgs {
     /// `time`
     #[arg(long, conflicts_with = "settlements")]
     wins: bool,
+    /// Show what happened to lots instead of auctions, secret maxima included; the filter may only
+    /// use `time`
+    #[arg(long, conflicts_with_all = ["settlements", "wins"])]
+    lots: bool,
     /// Print one JSON object per auction, as in docs/log.md
     #[arg(long)]
     json: bool,
@@ -63,13 +67,14 @@ pub(crate) struct TailArgs {
 }
 
 pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let billed = match args {
-        CatArgs { settlements: true, .. } => Some(Billed::Settlements),
-        CatArgs { wins: true, .. } => Some(Billed::Wins),
+    let rows = match args {
+        CatArgs { settlements: true, .. } => Some(DurableRows::Settlements),
+        CatArgs { wins: true, .. } => Some(DurableRows::Wins),
+        CatArgs { lots: true, .. } => Some(DurableRows::Lots),
         _ => None,
     };
-    if let Some(billed) = billed {
-        return settlements::cat(billed, &args.source, &args.selection, args.json, out);
+    if let Some(rows) = rows {
+        return durable_rows::cat(rows, &args.source, &args.selection, args.json, out);
     }
     let filter = args.selection.filter()?;
     let directory = args.source.open()?;

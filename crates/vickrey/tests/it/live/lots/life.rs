@@ -1,9 +1,9 @@
 //! The life of lots.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fixtures::{LATE_MS, LotsFloor, answer, bid};
-use crate::program::{nanos, until};
+use crate::program::{nanos, run, until, vickrey};
 
 #[test]
 fn two_bidders_fight_and_everyone_sees_it() {
@@ -55,6 +55,33 @@ fn two_bidders_fight_and_everyone_sees_it() {
     assert_eq!(events, ["created", "opened", "bid", "bid", "bid", "closed"]);
     let prices: Vec<_> = told.iter().map(|(_, price, _)| price.clone()).collect();
     assert_eq!(json!(prices), json!([null, null, "2", "3", "3.6", "3.6"]));
+    the_log_has_the_secrets(&lots);
+}
+
+/// What `vickrey log cat --lots` shows of this fight.
+fn the_log_has_the_secrets(lots: &LotsFloor) {
+    let record = lots.floor.server.config_file().with_file_name("record");
+    let cat = ["log", "cat", "--lots", "--json", "--dir", record.to_str().unwrap()];
+    let (exit, rows, problems) = run(&mut vickrey(&cat));
+    assert_eq!(exit, Some(0), "{problems}");
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let bids: Vec<_> = rows
+        .iter()
+        .filter(|row| row["event"] == "bid")
+        .map(|row| json!([row["number"], row["bidder"], row["account"], row["maximum_micros"]]))
+        .collect();
+    let want = json!([
+        [1, "dsp-1/ann", "acme", 2_500_000],
+        [2, "dsp-1/bob", "globex", 4_000_000],
+        [3, "dsp-1/ann", "acme", 3_500_000],
+    ]);
+    assert_eq!(json!(bids), want);
+    let told: Value = serde_json::from_str(rows[3]["told"].as_str().unwrap()).unwrap();
+    assert_eq!(told["price"], "3", "{told}");
+    let events: Vec<_> = rows.iter().map(|row| row["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["created", "opened", "bid", "bid", "bid", "closed"]);
+    let shown = run(&mut vickrey(&cat[..3].iter().chain(&cat[4..]).copied().collect::<Vec<_>>())).1;
+    assert!(shown.contains("  home  bid 2  dsp-1/bob  at most 4 USD  from globex\n"), "{shown}");
 }
 
 #[test]
