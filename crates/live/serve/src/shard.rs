@@ -249,11 +249,7 @@ impl LiveShard {
             let message = format!("a key has at most {KEY_BYTES_MAX} bytes");
             return Err(LiveError::field(LiveErrorCode::TooLarge, "key", message));
         }
-        let lag = self.context.publisher.progress().lag();
-        if lag > self.context.config.limits.lag {
-            let message = format!("subscribers are {} ms behind: try again later", lag.as_millis());
-            return Err(LiveError::new(LiveErrorCode::Busy, message));
-        }
+        self.context.publisher.progress().check_lag(self.context.config.limits.lag)?;
         let PublicationRing { firehose, record } = &mut *self.publications.borrow_mut();
         record.clear();
         publication.encode(record);

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use audit::{GenerationIndex, RecordDirectory, RecordPosition};
 use eventlog::lane::{LaneHandle, LaneWatch};
 use live_core::feed::{BatchEntry, FeedBatch, FeedLane, FeedPosition, LANES, OpenedView, ViewId};
+use live_core::protocol::{LiveError, LiveErrorCode};
 use record::Record;
 use runtime::process::unix_ms;
 use tokio::sync::Notify;
@@ -83,6 +84,19 @@ impl PublisherProgress {
     /// How far broadcasting lags behind the log.
     pub fn lag(&self) -> Duration {
         Duration::from_millis(self.lag_ms.load(Ordering::Relaxed))
+    }
+
+    /// Refuses what clients publish while subscribers are behind.
+    ///
+    /// # Errors
+    /// Broadcasting lags by more than `lag_max`.
+    pub fn check_lag(&self, lag_max: Duration) -> Result<(), LiveError> {
+        let lag = self.lag();
+        if lag <= lag_max {
+            return Ok(());
+        }
+        let message = format!("subscribers are {} ms behind: try again later", lag.as_millis());
+        Err(LiveError::new(LiveErrorCode::Busy, message))
     }
 }
 
@@ -407,5 +421,28 @@ impl ShardOutlet {
         self.batch.is_restart = true;
         self.batch.opened = lost.opened;
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_taken_while_broadcasting_lags() {
+        let progress = PublisherProgress::default();
+        for (lag_ms, want) in [
+            (0, Ok(())),
+            (1_000, Ok(())),
+            (1_001, Err("subscribers are 1001 ms behind: try again later".to_owned())),
+        ] {
+            progress.lag_ms.store(lag_ms, Ordering::Relaxed);
+            let checked = progress.check_lag(Duration::from_secs(1));
+            let refusal = checked.map_err(|error| {
+                assert_eq!(error.code, LiveErrorCode::Busy);
+                error.message
+            });
+            assert_eq!(refusal, want);
+        }
     }
 }

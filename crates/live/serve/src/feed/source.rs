@@ -110,6 +110,10 @@ impl<'d> LaneTail<'d> {
     pub fn poll(&mut self, visit: &mut dyn FnMut(&RecordPosition, u8, &[u8])) {
         let Self { lane, follower, early, reached } = self;
         let is_durable_lane = lane.kind() == LaneKind::Durable;
+        // Files are not looked at where nothing new is durable, as in most polls.
+        if is_durable_lane && FeedPosition::behind(lane.epoch(), lane.sequence()) <= *reached {
+            return;
+        }
         let mut yields = |place: &RecordPosition, kind: u8, payload: &[u8]| {
             let position = FeedPosition::behind(place.epoch, place.sequence);
             // After an error the follower starts again from its last record.
