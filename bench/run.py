@@ -23,6 +23,7 @@ from driver import (
     cold,
     hostile,
     live,
+    live_auctions,
     log,
     machine,
     overload,
@@ -77,6 +78,7 @@ SCENARIOS = (
     "pacer-wire",
     "pacer-shards",
     "live",
+    "live-auctions",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -114,6 +116,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   pacer-wire bid requests per CPU-second of the pacer, and latency of batches; an echo and a Go peer
   pacer-shards  the pacer with one and two shards, and its memory
   live       deliveries of the feed per CPU-second; a raw loop and NATS; latency, stalled, idle; bids on lots
+  live-auctions  what a feed costs the auctions beside it, with one subscriber and with a hundred
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -331,6 +334,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "pacer-wire": lambda: pacer_wire.wire(bench, rounds, has_peer(bench, args, "go-pacer"), say),
         "pacer-shards": lambda: pacer_wire.shards(bench, rounds, say),
         "live": lambda: live.feed(bench, rounds, has_peer(bench, args, "go-nats"), say),
+        "live-auctions": lambda: live_auctions.live_auctions(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

@@ -5,7 +5,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from driver import live, report
+from driver import live, live_auctions, report
 from driver.programs import Bench, Failed
 from driver.throughput import Rounds
 
@@ -80,6 +80,35 @@ class Feed(unittest.TestCase):
                 done = Mock(returncode=code, stdout=report_text, stderr="refused")
                 with patch.object(live.subprocess, "run", Mock(return_value=done)):
                     self.assertRaises(Failed, live.load_nats, bench, target, live.SHAPES[0], 1)
+
+
+class Auctions(unittest.TestCase):
+    def rounds(self, shards_s: dict[str, float], delivered: float = 1.0) -> list[dict]:
+        """Two passes of 1,000 auctions each, with these seconds of the shards' CPU time."""
+        found = []
+        for variant in (live_auctions.OFF, live_auctions.ONE, live_auctions.ALL) * 2:
+            threads = {"shard": shards_s[variant.name], "live": 0.002, "log": 0.004}
+            each = {"program": variant.name, "round": 1, "auctions": 1_000, "server_threads_s": threads}
+            each |= {"subscribers": variant.subscribers, "void": False, "errors": 0, "asked": 1.0}
+            each |= {"delivered": int(delivered * variant.subscribers * 1_000)}
+            each |= {"counts": {"beacons": 0, "beacons_failed": 0}, "notices_seen_by_dsps": {}}
+            found.append(each | {"notices_in_window": {"delivered": 0, "not_delivered": 0}})
+        return found
+
+    def test_delivery_is_apart_from_publishing(self) -> None:
+        seconds = {"off": 0.100, "one subscriber": 0.102, "100 subscribers": 0.160}
+        entry = live_auctions.conclude(500, self.rounds(seconds))
+        page = live_auctions.write(entry, report.table, report.verdict)
+        self.assertIn("| 100 subscribers | 160.0 | 2.0 | 4.0 | 100.00 |", page)
+        self.assertIn("+2.0% of the shards' CPU time per auction, at most 3%: met.", page)
+        self.assertIn("With 100 subscribers of every auction +60.0%", page)
+        self.assertEqual(entry["problems"], [])
+
+    def test_auctions_that_reached_nobody_are_a_problem(self) -> None:
+        seconds = {"off": 0.100, "one subscriber": 0.104, "100 subscribers": 0.160}
+        entry = live_auctions.conclude(500, self.rounds(seconds, delivered=0.5))
+        self.assertFalse(entry["publishing_met"])
+        self.assertIn("one subscriber, round 1: 500 of 1000 messages were delivered", entry["problems"])
 
 
 if __name__ == "__main__":

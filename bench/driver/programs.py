@@ -104,6 +104,8 @@ class Terms:
     dsp: str = ""
     # Whether to configure `[record]`, with a directory of its own.
     record: bool = False
+    # Whether to configure `[live]`, which needs the record.
+    live: bool = False
     # Pattern of account and campaign files; if given, `[budgets]` is configured, with books of its
     # own.
     campaigns: str = ""
@@ -273,6 +275,8 @@ def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
     own = terms.exchange
     if terms.record:
         own += f'[record]\ndirectory = "{tempfile.mkdtemp(prefix="record-", dir=bench.folder)}"\n'
+    if terms.live:
+        own += '[live]\nlisten = "127.0.0.1:0"\ntrust_loopback = true\n'
     if terms.campaigns:
         books = tempfile.mkdtemp(prefix="budgets-", dir=bench.folder)
         own += f'[budgets]\ndirectory = "{books}"\ncampaigns = "{terms.campaigns}"\n'

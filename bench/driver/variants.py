@@ -5,10 +5,24 @@ of them in turn, as those of throughput do, but at one rate: a row with slower a
 in a closed loop, and an idle core works in smaller, dearer batches.
 """
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from driver import figures, throughput
-from driver.programs import Bench, FleetOptions, Load, Terms, fleet, hammer, serving
+from driver.programs import (
+    Bench,
+    Child,
+    Failed,
+    FleetOptions,
+    Load,
+    Server,
+    Terms,
+    fleet,
+    hammer,
+    serving,
+)
 from driver.throughput import (
     PROBE_S,
     START,
@@ -22,6 +36,9 @@ from driver.throughput import (
 
 # Beacons are called at the exchange's own address, so this name need not resolve.
 BEACONS = "http://bench.example/n/"
+
+# How long subscribers may take to connect.
+SUBSCRIBE_S = 20
 
 # Threads that take part in auctions; the exchange's others serve delivery and operators.
 SHARDS = "shard"
@@ -41,6 +58,8 @@ class Variant:
     insecure: bool = False
     # The floor's row with the same DSPs. None without one.
     floor: str | None = None
+    # Clients of the live feed that subscribe to every auction.
+    subscribers: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,10 +174,11 @@ def one_round(
                 load, seconds=START.seconds, rate_per_s=None, in_flight=START.in_flight
             )
             hammer(bench, server.url, gentle)
-            hammer(bench, server.url, replace(load, seconds=WARM_UP_S))
-            before = server.metrics()
-            measured = measure(bench, server, dsps, load)
-            counts = figures.since(before, server.metrics())
+            with subscribed(bench, server, variant.subscribers):
+                hammer(bench, server.url, replace(load, seconds=WARM_UP_S))
+                before = server.metrics()
+                measured = measure(bench, server, dsps, load)
+                counts = figures.since(before, server.metrics())
             server.child.stop()
             said = figures.name_value_pairs(server.child.stderr.read_text())
         called = dsps.notices()
@@ -173,11 +193,31 @@ def one_round(
         "asked": figures.asked_share(counts, measured["auctions"], options.dsps),
         "shards_cpu_s": shards_s,
         "auctions_per_shard_cpu_s": round(measured["auctions"] / shards_s, 1) if shards_s else None,
+        "subscribers": variant.subscribers,
+        "delivered": int(figures.total(counts, "vickrey_live_delivered_total")),
         "notices_seen_by_dsps": called,
         "notices_in_window": notices_of(counts),
         "reservations": reservations_of(counts),
         "bids_per_auction": figures.total(counts, "vickrey_exchange_bids_total") / measured["auctions"],
     }
+
+
+@contextmanager
+def subscribed(bench: Bench, server: Server, count: int) -> Iterator[None]:
+    """So many clients on the testbed's core that read every auction from the feed."""
+    if not count:
+        yield
+        return
+    address = server.child.wait_for(server.child.stderr, r"the live floor is at (\S+)\n")
+    argv = [bench.programs / "vickrey", "hammer", "live", "--address", address, "--topic", "auctions"]
+    argv += ["--publishers", "0", "--subscribers", str(count), "--duration", "1h"]
+    with Child(bench, "subscribers", argv, bench.testbed_core) as child:
+        deadline = time.monotonic() + SUBSCRIBE_S
+        while figures.total(server.metrics(), "vickrey_live_subscriptions") < count:
+            if child.process.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"the subscribers did not start: {child.said()}")
+            time.sleep(0.1)
+        yield
 
 
 def notices_of(counts: list[figures.Sample]) -> dict[str, int]:
