@@ -122,17 +122,19 @@ class Floor:
         command = [VICKREY, "live", "token", "--config", "lots.toml", *claims]
         return subprocess.check_output(command, cwd=self.folder, text=True).strip()
 
-    def create(self, lot: str) -> None:
-        """A lot that ends in ten minutes, and in twenty after any bid."""
+    def create(self, lot: str, **changes: object) -> None:
+        """A lot that ends in ten minutes, and in twenty after any bid. A change to None leaves a term out."""
         now, minute = time.time_ns() // 1_000_000, 60_000
-        ask("POST", f"{self.admin}/v1/lots", {
+        terms = {
             "id": lot, "title": "Home page <b>", "currency": "USD", "impressions": 1000,
             "start_price": "2", "increments": [{"from": "0", "increment": "0.10"}],
             "opens_ms": now, "closes_ms": now + 10 * minute,
             "soft_close": {"window_ms": 20 * minute, "extension_ms": 20 * minute,
                            "total_max_ms": 600 * minute},
             "deal": {"id": lot, "starts_ms": now + minute, "ends_ms": now + 9000 * minute},
-        })  # fmt: skip
+        } | changes  # fmt: skip
+        terms = {key: value for key, value in terms.items() if value is not None}
+        ask("POST", f"{self.admin}/v1/lots", terms)
 
 
 class Browser:
@@ -300,6 +302,53 @@ class Page(unittest.TestCase):
             browser.wait("#link", "Live")
             browser.wait("#price", "3.10")
             browser.wait("#bids", "2")
+
+    def test_a_sealed_lot_that_waits_for_the_operator(self) -> None:
+        ann, bob, desk, everyone = self.ann, self.bob, self.desk, self.everyone
+        later = time.time_ns() // 1_000_000 + 300_000
+        sealed = {"rules": "sealed_second_price", "increments": None, "soft_close": None}
+        self.floor.create("sealed-1", **sealed, opens_ms=later)
+        self.choose("sealed-1")
+        for browser in everyone:
+            browser.wait("#left-name", "Opens in")
+        self.assertTrue(ann.script("return document.getElementById('send').disabled"))
+        desk.click("#open")
+        ann.wait("#left-name", "Time left")
+        ann.type("#maximum", "5")
+        ann.wait("#bid-error", "Bid 1 is accepted")
+        bob.wait("#bidders", "1")
+        bob.type("#maximum", "3")
+        bob.wait("#bid-error", "Bid 2 is accepted")
+        for browser in everyone:
+            browser.wait("#bidders", "2")
+            browser.wait("#price", "Secret")
+            browser.wait("#no-history", "Bids are secret until the close.")
+        for browser in (bob, desk):
+            self.assertNotIn("5.00", browser.shown("body"), "bids are sealed")
+        desk.click("#close")
+        desk.click("#close")
+        ann.wait("#banner", "Sold to you at 3.00 USD")
+        bob.wait("#banner", "Sold to bidder 1 at 3.00 USD")
+        for browser in everyone:
+            browser.wait("#history", "bidder 1" if browser is not ann else "you")
+            self.assertEqual(browser.errors(), [])
+
+    def test_an_operator_cancels_and_a_wrong_token_is_refused(self) -> None:
+        self.floor.create("home-1")
+        self.choose("home-1")
+        self.ann.type("#maximum", "3")
+        self.ann.wait("#standing", "You lead")
+        self.desk.type("#reason", "no stock")
+        self.desk.click("#cancel")
+        self.desk.click("#cancel")
+        for browser in self.everyone:
+            browser.wait("#banner", "Cancelled: no stock")
+            self.assertEqual(browser.shown("#bid"), "")
+        self.ann.click("#leave")
+        until("it asks for a token", lambda: self.ann.shown("#gate"))
+        self.ann.type("#token", "a.b.c")
+        self.ann.wait("#token-error", "token")
+        self.assertEqual(self.ann.shown("#floor"), "")
 
 
 if __name__ == "__main__":
