@@ -33,8 +33,7 @@ pub(crate) struct WatchArgs {
     /// The live floor's listener
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7200")]
     at: String,
-    /// Topic to follow: auctions, wins, fates, deals, campaigns, lots, system, or a declared
-    /// one;
+    /// Topic to follow: auctions, wins, fates, deals, campaigns, lots, system, or a declared one;
     /// repeatable. The filter applies to those about auctions
     #[arg(long = "topic", value_name = "TOPIC", default_value = "auctions")]
     topics: Vec<String>,
@@ -71,6 +70,8 @@ struct WatchState {
     /// Position behind which each topic resumes.
     after: Map<String, Value>,
     messages: u64,
+    /// Whether a server was there before.
+    has_connected: bool,
     /// Messages, and when they began to be counted, for the rate.
     rated: (u64, Instant),
     progress: ProgressBar,
@@ -90,6 +91,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let mut state = WatchState {
         after: Map::new(),
         messages: 0,
+        has_connected: false,
         rated: (0, Instant::now()),
         progress: progress_bar(None, "{spinner} {msg}"),
     };
@@ -144,9 +146,10 @@ fn follow(
     let mut socket = match connect(args) {
         Ok(socket) => socket,
         // The first attempt says what is wrong; later ones wait for the server to come back.
-        Err(error) if state.messages == 0 => return Err(error),
+        Err(error) if !state.has_connected => return Err(error),
         Err(error) => return Ok(WatchEnd::Lost(error.to_string())),
     };
+    state.has_connected = true;
     for topic in &args.topics {
         let filter = if is_of_auctions(topic) { args.filter.join(" ") } else { String::new() };
         let policy = if args.conflate { "conflate" } else { "strict" };

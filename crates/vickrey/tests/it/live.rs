@@ -8,3 +8,4 @@ mod lots;
 mod resume;
 mod slow;
 mod transcript;
+mod watch;
