@@ -213,3 +213,44 @@ impl AccountSet {
 fn position(number: u32) -> usize {
     usize::try_from(number).expect("addresses have 32 bits at least")
 }
+
+#[cfg(test)]
+mod tests {
+    use runtime::config::Secret;
+
+    use super::*;
+    use crate::registry::{PublishedAccount, PublishedCampaign};
+
+    #[test]
+    fn clients_do_not_spend_what_was_sold_with_a_lot() {
+        let account = PublishedAccount {
+            id: "acme".into(),
+            currency: Currency::USD,
+            slot: None,
+            seats: Vec::new(),
+        };
+        let campaign = |slot: u32, id: &str| PublishedCampaign {
+            id: id.into(),
+            slot: CampaignIndex(slot),
+            version: 1,
+            account: "acme".into(),
+            rules: (),
+            is_lot: id.starts_with("lot:"),
+            is_open: true,
+        };
+        let catalogue = PublishedCatalogue {
+            number: 1,
+            accounts: vec![account],
+            campaigns: vec![campaign(1, "lot:home"), campaign(0, "spring")],
+        };
+        let client = BidderConfig {
+            id: "dsp-1".into(),
+            secret: Secret::new("s"),
+            accounts: BTreeSet::new(),
+        };
+        let table = TableBuilder::new(BidderList::new(1, vec![client])).table(&catalogue);
+        let named: Vec<_> = table.of_client(0).map(|(_, campaign)| &*campaign.id).collect();
+        assert_eq!(named, ["spring"]);
+        assert_eq!((table.spendable(0, 0), table.spendable(0, 1)), (Some(CampaignIndex(0)), None));
+    }
+}

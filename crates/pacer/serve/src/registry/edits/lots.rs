@@ -81,17 +81,23 @@ impl<R: CampaignRules> Registry<R> {
     /// that, its account if it is prepaid.
     ///
     /// # Errors
-    /// When it is unknown whether it is defined, or cannot be.
+    /// When it is unknown whether it is defined, or cannot be: also if an earlier lot had this id.
     pub fn ensure_lot(&self, budget: &LotBudget) -> Result<CampaignIndex, ChangeRefusal> {
         let id = definition_id(&budget.lot);
         let mut changing = self.inner.changing();
         self.inner.resolve_uncertain(&mut changing)?;
-        if let Ok((_, DefinitionRecord { slot: Some(slot), .. })) =
-            self.record(StoredKind::Campaign, &id)
-        {
-            return Ok(slot);
-        }
         let campaign = campaign_of(budget)?;
+        if let Ok((_, record)) = self.record(StoredKind::Campaign, &id)
+            && let Some(slot) = record.slot
+        {
+            return if Value::from(record.given()) == campaign {
+                Ok(slot)
+            } else {
+                let remedy = "was an earlier lot's, whose campaign is kept: give each its own";
+                let used = problem("id", Some(format!("\"{}\"", budget.lot)), remedy.to_owned());
+                Err(ChangeRefusal::Invalid(vec![used]))
+            };
+        }
         let is_known = self.record(StoredKind::Account, &id).is_ok();
         if budget.is_prepaid && !is_known {
             let step = self.created(StoredKind::Account, &account_of(budget))?;

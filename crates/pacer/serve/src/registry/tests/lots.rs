@@ -127,4 +127,8 @@ fn what_cannot_be_paid_is_refused() {
         "budget = \"2.500001 EUR\": is in EUR, but the account is in USD: give it in USD",
     );
     check(&|budget| budget.ends_ms = u64::MAX, "end: is beyond the year 9999");
+    fixture.registry().ensure_lot(&budget("x")).expect("it is defined");
+    let earlier = "id = \"x\": was an earlier lot's, whose campaign is kept: give each its own";
+    check(&|budget| budget.ends_ms += 1, earlier);
+    check(&|budget| budget.is_prepaid = true, earlier);
 }
