@@ -46,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pacer-core", &["faults", "units"]),
     ("pacer-serve", &["eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"]),
     ("pacer-wire", &["units"]),
+    ("cache-core", &[]),
     ("live-core", &["units"]),
     (
         "live-serve",
@@ -91,6 +92,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "base64",
     "chacha20poly1305",
     "crc32c",
+    "http",
+    "httpdate",
     // Tables of Unicode, compiled in.
     "idna",
     "libm",
@@ -99,11 +102,13 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "serde",
     "serde_json",
     "serde_path_to_error",
+    "sfv",
     "sha1",
     "siphasher",
     // Names of variants, derived at compile time.
     "strum",
     "thiserror",
+    "url",
     // Casts between bytes and layouts, checked at compile time.
     "zerocopy",
 ];

@@ -1,0 +1,42 @@
+//! Which caches a message has passed: `Via` (RFC 9110, section 7.6.3), and `CDN-Loop` against
+//! requests that go round in circles (RFC 8586).
+
+use http::{HeaderMap, HeaderName, Version};
+
+/// `CDN-Loop`.
+pub static CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
+
+/// The member to append to `Via`, for a message received by this version.
+pub fn via_member(version: Version, name: &str) -> String {
+    let protocol = match version {
+        Version::HTTP_09 => "0.9",
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2.0",
+        Version::HTTP_3 => "3.0",
+        _ => "1.1",
+    };
+    format!("{protocol} {name}")
+}
+
+/// How often a request has passed the cache of this id.
+pub fn passes(request: &HeaderMap, id: &str) -> usize {
+    let lines = request.get_all(&CDN_LOOP).iter();
+    lines.map(|line| members(line.as_bytes()).filter(|member| is_id(member, id)).count()).sum()
+}
+
+/// The members of a list. Commas within quotes are of a parameter.
+fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut is_quoted = false;
+    line.split(move |byte| {
+        is_quoted ^= *byte == b'"';
+        *byte == b',' && !is_quoted
+    })
+}
+
+fn is_id(member: &[u8], id: &str) -> bool {
+    let name = member.split(|byte| *byte == b';').next().unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(id.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Validators, and the conditions that requests put on them (RFC 9110, sections 8.8 and 13).
+
+use http::header::{
+    ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED,
+};
+use http::{HeaderMap, HeaderName, StatusCode};
+
+use crate::dates::{UnixSeconds, parse_date};
+
+/// How far `Date` must be behind `Last-Modified` for that to be strong (RFC 9110, section 8.8.2.2).
+const STRONG_AFTER_S: u64 = 1;
+
+/// An entity tag (section 8.8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityTag<'t> {
+    /// Whether it is weak.
+    pub is_weak: bool,
+    /// Between the quotes.
+    pub opaque: &'t [u8],
+}
+
+impl<'t> EntityTag<'t> {
+    /// Reads a tag. None if it is none.
+    pub fn parse(text: &'t [u8]) -> Option<Self> {
+        let (is_weak, quoted) = match text.strip_prefix(b"W/") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let opaque = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        let is_tag_byte =
+            |byte: &u8| *byte == 0x21 || (0x23..=0x7e).contains(byte) || *byte >= 0x80;
+        opaque.iter().all(is_tag_byte).then_some(Self { is_weak, opaque })
+    }
+
+    /// Strong comparison: both are strong, and equal.
+    pub fn is_strongly(self, other: Self) -> bool {
+        !self.is_weak && !other.is_weak && self.opaque == other.opaque
+    }
+
+    /// Weak comparison: equal but for weakness.
+    pub fn is_weakly(self, other: Self) -> bool {
+        self.opaque == other.opaque
+    }
+}
+
+/// The validators of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Validators<'r> {
+    /// `ETag`. None if there is none, or it is malformed.
+    pub etag: Option<EntityTag<'r>>,
+    /// `Last-Modified`. None if there is none, or it is no date.
+    pub last_modified: Option<UnixSeconds>,
+    /// Whether `Last-Modified` is strong: the response was made long enough after it.
+    pub is_date_strong: bool,
+    /// When the origin made the response.
+    pub made: UnixSeconds,
+}
+
+impl<'r> Validators<'r> {
+    /// Of a response that was made at `date` by its origin.
+    pub fn of(headers: &'r HeaderMap, date: UnixSeconds) -> Self {
+        let etag = headers.get(ETAG).and_then(|line| EntityTag::parse(line.as_bytes()));
+        let last_modified = date_of(headers, &LAST_MODIFIED, date);
+        let is_date_strong =
+            last_modified.is_some_and(|modified| date.since(modified).0 >= STRONG_AFTER_S);
+        Self { etag, last_modified, is_date_strong, made: date }
+    }
+
+    /// Whether the origin can be asked if the response is still valid.
+    pub const fn is_some(&self) -> bool {
+        self.etag.is_some() || self.last_modified.is_some()
+    }
+}
+
+/// What becomes of a conditional request that a stored response could answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It is answered as if it were unconditional.
+    Holds,
+    /// It is answered with this status, and without content: 304.
+    Fails(StatusCode),
+    /// Only the origin can tell: `If-Match` and `If-Unmodified-Since` are about its resource.
+    AskOrigin,
+}
+
+/// Evaluates the conditions of a GET or HEAD on a stored response of status 200 (RFC 9111, section
+/// 4.3.2; the order is that of RFC 9110, section 13.2.2).
+pub fn evaluate(request: &HeaderMap, stored: &Validators<'_>, now: UnixSeconds) -> Condition {
+    if request.contains_key(IF_MATCH) || request.contains_key(IF_UNMODIFIED_SINCE) {
+        return Condition::AskOrigin;
+    }
+    let is_unmodified = if request.contains_key(IF_NONE_MATCH) {
+        names_tag(request, stored.etag)
+    } else {
+        let since = date_of(request, &IF_MODIFIED_SINCE, now);
+        // One that is no date is ignored.
+        since.is_some_and(|since| stored.last_modified.unwrap_or(stored.made) <= since)
+    };
+    match is_unmodified {
+        true => Condition::Fails(StatusCode::NOT_MODIFIED),
+        false => Condition::Holds,
+    }
+}
+
+/// Whether `If-None-Match` names the tag, or any.
+fn names_tag(request: &HeaderMap, stored: Option<EntityTag<'_>>) -> bool {
+    request.get_all(IF_NONE_MATCH).iter().any(|line| {
+        let line = line.as_bytes().trim_ascii();
+        line == b"*"
+            || stored.is_some_and(|stored| {
+                tags(line).any(|tag| EntityTag::parse(tag).is_some_and(|tag| tag.is_weakly(stored)))
+            })
+    })
+}
+
+/// Whether the range of a request applies to the stored response: `If-Range` is absent, or names
+/// what the response is, strongly (RFC 9110, section 13.1.5).
+pub fn range_applies(request: &HeaderMap, stored: &Validators<'_>, now: UnixSeconds) -> bool {
+    let Some(line) = request.get(IF_RANGE) else { return true };
+    if let Some(tag) = EntityTag::parse(line.as_bytes().trim_ascii()) {
+        return stored.etag.is_some_and(|stored| stored.is_strongly(tag));
+    }
+    let date = date_of(request, &IF_RANGE, now);
+    stored.is_date_strong && date.is_some() && date == stored.last_modified
+}
+
+/// The elements of a list of tags. Commas within quotes are of the tag.
+fn tags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut is_quoted = false;
+    let elements = line.split(move |byte| {
+        is_quoted ^= *byte == b'"';
+        *byte == b',' && !is_quoted
+    });
+    elements.map(<[u8]>::trim_ascii)
+}
+
+fn date_of(headers: &HeaderMap, name: &HeaderName, now: UnixSeconds) -> Option<UnixSeconds> {
+    parse_date(headers.get(name)?.to_str().ok()?, now)
+}
+
+#[cfg(test)]
+mod tests;

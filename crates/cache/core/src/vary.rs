@@ -1,0 +1,82 @@
+//! Which requests a stored response answers (`Vary`: RFC 9111, section 4.1).
+
+use http::header::{ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, VARY};
+use http::{HeaderMap, HeaderName};
+
+/// The request's values of the header fields by which a response varies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Variant {
+    /// Ordered by name.
+    fields: Box<[VariantField]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct VariantField {
+    name: HeaderName,
+    /// None if the request has no such field.
+    value: Option<Box<[u8]>>,
+}
+
+impl Variant {
+    /// Of a response to a request. None if it matches no request: `Vary: *`, or a name that is none.
+    pub fn of(response: &HeaderMap, request: &HeaderMap) -> Option<Self> {
+        let mut names = Vec::new();
+        for line in response.get_all(VARY) {
+            for name in line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                match name {
+                    b"" => (),
+                    b"*" => return None,
+                    name => names.push(HeaderName::from_bytes(name).ok()?),
+                }
+            }
+        }
+        names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        names.dedup();
+        let field = |name: HeaderName| {
+            let value = normal_value(request, &name);
+            VariantField { name, value }
+        };
+        Some(Self { fields: names.into_iter().map(field).collect() })
+    }
+
+    /// Whether it is the answer to every request.
+    pub fn is_any(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Whether a request selects it.
+    pub fn matches(&self, request: &HeaderMap) -> bool {
+        self.fields.iter().all(|field| normal_value(request, &field.name) == field.value)
+    }
+}
+
+/// All lines of a field as one, without what makes no difference. None if there are none.
+fn normal_value(headers: &HeaderMap, name: &HeaderName) -> Option<Box<[u8]>> {
+    let mut lines = headers.get_all(name).iter().peekable();
+    lines.peek()?;
+    if !is_list(name) {
+        let lines: Vec<_> = lines.map(|line| line.as_bytes().trim_ascii()).collect();
+        return Some(lines.join(&b", "[..]).into());
+    }
+    let elements = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let mut elements: Vec<Vec<u8>> = elements
+        .map(|element| {
+            let without_space = element.iter().filter(|byte| !matches!(byte, b' ' | b'\t'));
+            without_space.map(u8::to_ascii_lowercase).collect()
+        })
+        .filter(|element: &Vec<u8>| !element.is_empty())
+        .collect();
+    if *name == ACCEPT_ENCODING {
+        elements.sort_unstable();
+    }
+    Some(elements.join(&b","[..]).into())
+}
+
+/// Lists of tokens with weights, which case and spaces do not change. The order of codings says
+/// nothing (RFC 9110, section 12.5.3); origins may prefer the first of the others.
+fn is_list(name: &HeaderName) -> bool {
+    [ACCEPT_ENCODING, ACCEPT_LANGUAGE, ACCEPT_CHARSET].contains(name)
+}
+
+#[cfg(test)]
+mod tests;
