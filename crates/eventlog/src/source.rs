@@ -129,15 +129,20 @@ impl<F: DiskFile> SegmentSource<F> {
         };
         self.base = range.start;
         let wanted = range.len().max(self.window_bytes).min(self.length - self.base);
+        let kept = kept.min(wanted);
+        let mut window = std::mem::take(&mut self.window);
         // Not cleared: bytes beyond `held` are never read.
-        if self.window.len() < wanted {
-            self.window.resize(wanted, 0);
+        if window.len() < wanted {
+            // The system zeroes it, page by page as it is used.
+            let longer = vec![0; wanted];
+            let shorter = std::mem::replace(&mut window, longer);
+            window[..kept].copy_from_slice(&shorter[..kept]);
         }
         self.held = 0;
-        let mut window = std::mem::take(&mut self.window);
-        let filled = match kept.min(wanted) {
-            kept if kept < wanted => self.fill(self.base + kept, &mut window[kept..wanted]),
-            _ => Ok(()),
+        let filled = if kept < wanted {
+            self.fill(self.base + kept, &mut window[kept..wanted])
+        } else {
+            Ok(())
         };
         self.window = window;
         if filled.is_ok() {
