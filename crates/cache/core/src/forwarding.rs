@@ -1,5 +1,7 @@
-//! Which caches a message has passed: `Via` (RFC 9110, section 7.6.3), and `CDN-Loop` against
-//! requests that go round in circles (RFC 8586).
+//! What a proxy takes from a message and adds to it. Which caches it has passed: `Via` (RFC 9110,
+//! section 7.6.3), and `CDN-Loop` against requests that go round in circles (RFC 8586).
+
+pub mod connection;
 
 use http::{HeaderMap, HeaderName, Version};
 

@@ -3,7 +3,6 @@
 //! Must not know sockets, clocks or threads: heads and times are arguments.
 
 pub mod cache_status;
-pub mod connection;
 pub mod control;
 pub mod dates;
 pub mod forwarding;
