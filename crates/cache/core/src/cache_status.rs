@@ -1,4 +1,4 @@
-//! What the cache did with a request, for whoever looks at the response: `Cache-Status` (RFC 9211).
+//! `Cache-Status` (RFC 9211): tells readers of a response how the cache handled the request.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -18,7 +18,8 @@ struct VariantField {
 }
 
 impl Variant {
-    /// Of a response to a request. None if it matches no request: `Vary: *`, or a name that is none.
+    /// Builds the variant of a response to this request. None if the response matches no request:
+    /// `Vary` is `*`, or has a malformed name.
     pub fn of(response: &HeaderMap, request: &HeaderMap) -> Option<Self> {
         let mut names = Vec::new();
         for line in response.get_all(VARY) {
@@ -50,7 +51,7 @@ impl Variant {
     }
 }
 
-/// All lines of a field as one, without what makes no difference. None if there are none.
+/// Joins all lines of a field and normalises the value. None if the field is absent.
 fn normal_value(headers: &HeaderMap, name: &HeaderName) -> Option<Box<[u8]>> {
     let mut lines = headers.get_all(name).iter().peekable();
     lines.peek()?;

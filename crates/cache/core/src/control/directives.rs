@@ -50,7 +50,7 @@ pub(super) fn each_of(
     }
 }
 
-/// A delta-seconds, in either form. None if it is none.
+/// Reads delta-seconds, as a token or a quoted string. None if the text is not a number.
 pub(super) fn delta(argument: &Argument<'_>) -> Option<Seconds> {
     let Argument::Value(text) = argument else { return None };
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Dates in all formats, and texts that are none.
+//! Dates in all three formats, and texts that are not dates.
 
 use proptest::prelude::*;
 

@@ -20,7 +20,7 @@ pub struct EntityTag<'t> {
 }
 
 impl<'t> EntityTag<'t> {
-    /// Reads a tag. None if it is none.
+    /// Reads an entity tag. None if the text is malformed.
     pub fn parse(text: &'t [u8]) -> Option<Self> {
         let (is_weak, quoted) = match text.strip_prefix(b"W/") {
             Some(rest) => (true, rest),
@@ -46,9 +46,9 @@ impl<'t> EntityTag<'t> {
 /// The validators of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Validators<'r> {
-    /// `ETag`. None if there is none, or it is malformed.
+    /// `ETag`. None if it is absent or malformed.
     pub etag: Option<EntityTag<'r>>,
-    /// `Last-Modified`. None if there is none, or it is no date.
+    /// `Last-Modified`. None if it is absent or not a date.
     pub last_modified: Option<UnixSeconds>,
     /// Whether `Last-Modified` is strong: the response was made long enough after it.
     pub is_date_strong: bool,
