@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use http::StatusCode;
 
-use crate::reuse::ServedFreshness;
+use crate::rules::reuse::ServedFreshness;
 
 /// How a request was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Display for CacheStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dates::Seconds;
+    use crate::fields::dates::Seconds;
 
     #[test]
     fn members_are_items_with_parameters() {

@@ -3,14 +3,6 @@
 //! Must not know sockets, clocks or threads: heads and times are arguments.
 
 pub mod cache_status;
-pub mod control;
-pub mod dates;
-pub mod forwarding;
-pub mod freshness;
-pub mod invalidation;
+pub mod fields;
 pub mod key;
-pub mod ranges;
-pub mod reuse;
-pub mod storing;
-pub mod validation;
-pub mod vary;
+pub mod rules;

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use http::header::AsHeaderName;
 
-use crate::dates::Seconds;
+use crate::fields::dates::Seconds;
+use crate::fields::lists::{Quoting, elements};
 
 /// The largest delta-seconds; larger ones count as this (RFC 9111, section 1.2.2).
 pub(super) const DELTA_MAX: u64 = 1 << 31;
@@ -63,30 +64,10 @@ pub(super) fn set_first(place: &mut Option<Seconds>, value: Seconds) {
 }
 
 /// Calls `visit` with each directive of a field's value.
-fn each<'v>(value: &'v str, mut visit: impl FnMut(Directive<'v>)) {
-    let mut rest = value;
-    while !rest.is_empty() {
-        let (element, behind) = split_element(rest);
-        rest = behind;
-        if let Some(directive) = directive(element.trim_matches([' ', '\t'])) {
-            visit(directive);
-        }
-    }
-}
-
-/// The text before the next comma that is not quoted, and the text behind it.
-fn split_element(text: &str) -> (&str, &str) {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_quoted => is_escaped = true,
-            b'"' => is_quoted = !is_quoted,
-            b',' if !is_quoted => return (&text[..at], &text[at + 1..]),
-            _ => (),
-        }
-    }
-    (text, "")
+fn each<'v>(value: &'v str, visit: impl FnMut(Directive<'v>)) {
+    let elements = elements(value.as_bytes(), Quoting::Escapes).map(str::from_utf8);
+    // Elements begin and end at ASCII bytes.
+    elements.flatten().filter_map(directive).for_each(visit);
 }
 
 /// None if the element has no name.

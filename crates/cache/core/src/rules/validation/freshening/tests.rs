@@ -4,7 +4,7 @@ use http::header::{ETAG, LAST_MODIFIED};
 use http::{HeaderName, HeaderValue};
 
 use super::*;
-use crate::dates::{UnixSeconds, format_date};
+use crate::fields::dates::{UnixSeconds, format_date};
 
 const NOW: UnixSeconds = UnixSeconds(1_795_737_600);
 

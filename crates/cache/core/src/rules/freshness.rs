@@ -3,8 +3,8 @@
 use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};
 use http::{HeaderMap, HeaderName, StatusCode};
 
-use crate::control::ResponseControl;
-use crate::dates::{Seconds, UnixSeconds, parse_date};
+use crate::fields::dates::{Seconds, UnixSeconds, parse_date};
+use crate::rules::control::ResponseControl;
 
 /// Rules where a response says nothing of its freshness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{CACHE_CONTROL, PRAGMA};
 
 use super::directives::{Argument, DELTA_MAX, Directive, delta, each_of, set_first};
-use crate::dates::Seconds;
+use crate::fields::dates::Seconds;
 
 /// The directives of a request (RFC 9111, section 5.2.1; RFC 5861, section 4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use http::HeaderName;
 
 use super::directives::{Argument, Directive, delta, set_first};
-use crate::dates::Seconds;
+use crate::fields::dates::Seconds;
 
 /// The directives of a response that a shared cache obeys (RFC 9111, section 5.2.2; RFC 5861).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

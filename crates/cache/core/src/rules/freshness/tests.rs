@@ -4,7 +4,7 @@ use http::HeaderValue;
 use http::header::CACHE_CONTROL;
 
 use super::*;
-use crate::dates::format_date;
+use crate::fields::dates::format_date;
 
 /// Sent and received at once.
 const NOW: UnixSeconds = UnixSeconds(1_795_737_600);

@@ -3,7 +3,7 @@
 use http::HeaderValue;
 
 use super::*;
-use crate::dates::format_date;
+use crate::fields::dates::format_date;
 
 const NOW: UnixSeconds = UnixSeconds(1_795_737_600);
 

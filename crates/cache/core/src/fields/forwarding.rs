@@ -5,6 +5,8 @@ pub mod connection;
 
 use http::{HeaderMap, HeaderName, Version};
 
+use crate::fields::lists::{Quoting, elements};
+
 /// `CDN-Loop`.
 pub static CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
@@ -23,16 +25,11 @@ pub fn via_member(version: Version, name: &str) -> String {
 /// How often a request has passed the cache of this id.
 pub fn passes(request: &HeaderMap, id: &str) -> usize {
     let lines = request.get_all(&CDN_LOOP).iter();
-    lines.map(|line| members(line.as_bytes()).filter(|member| is_id(member, id)).count()).sum()
-}
-
-/// The members of a list. Commas within quotes are of a parameter.
-fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut is_quoted = false;
-    line.split(move |byte| {
-        is_quoted ^= *byte == b'"';
-        *byte == b',' && !is_quoted
-    })
+    lines
+        .map(|line| {
+            elements(line.as_bytes(), Quoting::Escapes).filter(|member| is_id(member, id)).count()
+        })
+        .sum()
 }
 
 fn is_id(member: &[u8], id: &str) -> bool {

@@ -5,7 +5,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, StatusCode};
 
-use crate::dates::{UnixSeconds, parse_date};
+use crate::fields::dates::{UnixSeconds, parse_date};
+use crate::fields::lists::{Quoting, elements};
 
 /// How far `Date` must be behind `Last-Modified` for that to be strong (RFC 9110, section 8.8.2.2).
 const STRONG_AFTER_S: u64 = 1;
@@ -108,7 +109,8 @@ fn names_tag(request: &HeaderMap, stored: Option<EntityTag<'_>>) -> bool {
         let line = line.as_bytes().trim_ascii();
         line == b"*"
             || stored.is_some_and(|stored| {
-                tags(line).any(|tag| EntityTag::parse(tag).is_some_and(|tag| tag.is_weakly(stored)))
+                elements(line, Quoting::Verbatim)
+                    .any(|tag| EntityTag::parse(tag).is_some_and(|tag| tag.is_weakly(stored)))
             })
     })
 }
@@ -122,16 +124,6 @@ pub fn range_applies(request: &HeaderMap, stored: &Validators<'_>, now: UnixSeco
     }
     let date = date_of(request, &IF_RANGE, now);
     stored.is_date_strong && date.is_some() && date == stored.last_modified
-}
-
-/// The elements of a list of tags. Commas within quotes are of the tag.
-fn tags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut is_quoted = false;
-    let elements = line.split(move |byte| {
-        is_quoted ^= *byte == b'"';
-        *byte == b',' && !is_quoted
-    });
-    elements.map(<[u8]>::trim_ascii)
 }
 
 fn date_of(headers: &HeaderMap, name: &HeaderName, now: UnixSeconds) -> Option<UnixSeconds> {

@@ -3,8 +3,8 @@
 use http::header::{AUTHORIZATION, EXPIRES, SET_COOKIE, VARY};
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::control::{FieldScope, RequestControl, ResponseControl};
-use crate::freshness::is_heuristically_cacheable;
+use crate::rules::control::{FieldScope, RequestControl, ResponseControl};
+use crate::rules::freshness::is_heuristically_cacheable;
 
 /// A request and its response, as far as they decide about storing.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use http::HeaderValue;
 
 use super::directives::DELTA_MAX;
 use super::*;
-use crate::dates::Seconds;
+use crate::fields::dates::Seconds;
 
 static CDN: HeaderName = HeaderName::from_static("cdn-cache-control");
 static OURS: HeaderName = HeaderName::from_static("vickrey-cache-control");

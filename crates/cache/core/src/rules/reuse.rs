@@ -2,9 +2,9 @@
 //!
 //! Which stored responses match a request is decided in `vary`.
 
-use crate::control::{MaxStale, RequestControl, ResponseControl};
-use crate::dates::{Seconds, UnixSeconds};
-use crate::freshness::InitialAge;
+use crate::fields::dates::{Seconds, UnixSeconds};
+use crate::rules::control::{MaxStale, RequestControl, ResponseControl};
+use crate::rules::freshness::InitialAge;
 
 /// A stored response, as far as it decides about its reuse.
 #[derive(Clone, Copy, Debug)]
