@@ -46,7 +46,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pacer-core", &["faults", "units"]),
     ("pacer-serve", &["eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"]),
     ("pacer-wire", &["units"]),
-    ("cache-core", &[]),
+    ("bravo", &[]),
+    ("cache-core", &["bravo"]),
     ("live-core", &["units"]),
     (
         "live-serve",
@@ -77,6 +78,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "whatif",
         ],
     ),
+    ("bench-cache", &["bravo"]),
     ("bench-floor", &[]),
     ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
     ("bench-live", &[]),

@@ -1,0 +1,41 @@
+//! The cache's directory compared with other locks, other caches and no lock, as loops without
+//! sockets.
+//!
+//! Owns the command line. Each command prints one line of JSON per measurement; `bench/run.py`
+//! decides how often each runs, and what its figures mean.
+
+mod locks;
+
+use std::io::{Write as _, stdout};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use serde_json::Value;
+
+/// The cache's directory compared with other locks, other caches and no lock.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Reads of one hot value by 1 to N threads under each kind of lock, with a few writes.
+    Locks(locks::Options),
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Locks(options) => locks::run(&options, &mut say),
+    }
+}
+
+/// The consumer of output lines.
+type Say<'a> = &'a mut dyn FnMut(&Value) -> Result<()>;
+
+fn say(line: &Value) -> Result<()> {
+    writeln!(stdout(), "{line}")?;
+    Ok(())
+}
