@@ -19,6 +19,7 @@ from pathlib import Path
 from driver import (
     budget_auction,
     budgets,
+    cache_core,
     campaigns,
     cold,
     hostile,
@@ -42,7 +43,7 @@ from driver.throughput import Rounds, Scenario
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 PEERS = ("go", "go-marshal-once")
-PROGRAMS = ("vickrey", "bench-floor", "bench-log", "bench-ledger", "bench-live", "bench-pacer")
+PROGRAMS = ("vickrey", "bench-cache", "bench-floor", "bench-log", "bench-ledger", "bench-live", "bench-pacer")
 # Further programs of these packages.
 TOOLS = ("pacer-echo",)
 
@@ -79,6 +80,7 @@ SCENARIOS = (
     "pacer-shards",
     "live",
     "live-auctions",
+    "cache-core",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -117,6 +119,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   pacer-shards  the pacer with one and two shards, and its memory
   live       deliveries of the feed per CPU-second; a raw loop and NATS; latency, stalled, idle; bids on lots
   live-auctions  what a feed costs the auctions beside it, with one subscriber and with a hundred
+  cache-core the cache's directory: lock, look-up and hit ratio beside other locks and caches; all cores
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -335,6 +338,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "pacer-shards": lambda: pacer_wire.shards(bench, rounds, say),
         "live": lambda: live.feed(bench, rounds, has_peer(bench, args, "go-nats"), say),
         "live-auctions": lambda: live_auctions.live_auctions(bench, rounds, say),
+        "cache-core": lambda: cache_core.cache_core(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from driver import (
     budget_auction,
     budgets,
+    cache_core,
     campaigns,
     figures,
     live,
@@ -46,6 +47,7 @@ def markdown(results: dict) -> str:
         "budget_auction": lambda entry: budget_auction.write_auction(entry, table, verdict),
         "live": lambda entry: live.write(entry, table, verdict),
         "live_auctions": lambda entry: live_auctions.write(entry, table, verdict),
+        "cache_core": lambda entry: cache_core.write(entry, table, verdict),
         "pacer_wire": lambda entry: pacer_wire.write(entry, table, verdict),
         "pacer_shards": lambda entry: pacer_wire.write_shards(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),

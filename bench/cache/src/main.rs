@@ -4,7 +4,11 @@
 //! Owns the command line. Each command prints one line of JSON per measurement; `bench/run.py`
 //! decides how often each runs, and what its figures mean.
 
+mod hit_ratio;
 mod locks;
+mod lookup;
+mod loops;
+mod traces;
 
 use std::io::{Write as _, stdout};
 
@@ -24,11 +28,17 @@ struct Arguments {
 enum Command {
     /// Reads of one hot value by 1 to N threads under each kind of lock, with a few writes.
     Locks(locks::Options),
+    /// Look-ups by 1 to N threads in the directory and in other caches that have all keys.
+    Lookup(lookup::Options),
+    /// Hit ratios of traces, by requests and by bytes, of the directory and of other caches.
+    HitRatio(hit_ratio::Options),
 }
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Locks(options) => locks::run(&options, &mut say),
+        Command::Lookup(options) => lookup::run(&options, &mut say),
+        Command::HitRatio(options) => hit_ratio::run(&options, &mut say),
     }
 }
 

@@ -7,37 +7,28 @@ use arc_swap::ArcSwap;
 use bravo::{Handle, Locks};
 use crossbeam_utils::sync::ShardedLock;
 
-/// The hot value, as one thread sees it.
-pub trait Hot: Send {
-    /// Reads the value so many times, each time into the buffer.
-    fn read(&mut self, times: u64, copy: &mut [u8]);
-    /// Replaces it.
-    fn write(&mut self);
-}
-
-/// Makes the value with this many bytes, as each of so many threads sees it.
-type Make = fn(usize, usize) -> Vec<Box<dyn Hot>>;
+use crate::loops::{Kind, Shared};
 
 /// The kinds by name. `-arc`: each read clones an `Arc` under the lock and copies after it.
-pub const KINDS: [(&str, Make); 10] = [
-    ("none", |threads, bytes| shared(threads, Bare(new_value(0, bytes)))),
-    ("std", |threads, bytes| shared(threads, Std(std::sync::RwLock::new(new_value(0, bytes))))),
-    ("std-arc", |threads, bytes| {
+pub const KINDS: [Kind<usize>; 10] = [
+    ("none", |threads, &bytes| shared(threads, Bare(new_value(0, bytes)))),
+    ("std", |threads, &bytes| shared(threads, Std(std::sync::RwLock::new(new_value(0, bytes))))),
+    ("std-arc", |threads, &bytes| {
         shared(threads, StdArc(std::sync::RwLock::new(new_value(0, bytes).into())))
     }),
-    ("parking_lot", |threads, bytes| {
+    ("parking_lot", |threads, &bytes| {
         shared(threads, ParkingLot(parking_lot::RwLock::new(new_value(0, bytes))))
     }),
-    ("sharded", |threads, bytes| shared(threads, Sharded(ShardedLock::new(new_value(0, bytes))))),
-    ("bravo", |threads, bytes| biased(threads, new_value(0, bytes))),
-    ("bravo-arc", |threads, bytes| biased(threads, Arc::<[u8]>::from(new_value(0, bytes)))),
-    ("arc-swap", |threads, bytes| {
+    ("sharded", |threads, &bytes| shared(threads, Sharded(ShardedLock::new(new_value(0, bytes))))),
+    ("bravo", |threads, &bytes| biased(threads, new_value(0, bytes))),
+    ("bravo-arc", |threads, &bytes| biased(threads, Arc::<[u8]>::from(new_value(0, bytes)))),
+    ("arc-swap", |threads, &bytes| {
         shared(threads, Swapped(ArcSwap::from_pointee(new_value(0, bytes))))
     }),
-    ("arc-swap-arc", |threads, bytes| {
+    ("arc-swap-arc", |threads, &bytes| {
         shared(threads, SwappedArc(ArcSwap::from_pointee(new_value(0, bytes))))
     }),
-    ("papaya", |threads, bytes| {
+    ("papaya", |threads, &bytes| {
         let map = papaya::HashMap::new();
         map.pin().insert(KEY, new_value(0, bytes));
         shared(threads, Papaya(map))
@@ -54,20 +45,20 @@ fn new_value(fill: u8, bytes: usize) -> Value {
 }
 
 /// A kind whose threads need nothing of their own.
-trait Shared: Send + Sync + 'static {
+trait OneValue: Send + Sync + 'static {
     fn read_once(&self, copy: &mut [u8]);
     /// Replaces the value by what this makes of it.
     fn replace(&self, next: &dyn Fn(&[u8]) -> Value);
 }
 
-fn shared(threads: usize, kind: impl Shared) -> Vec<Box<dyn Hot>> {
+fn shared(threads: usize, kind: impl OneValue) -> Vec<Box<dyn Shared>> {
     let kind = Arc::new(kind);
-    (0..threads).map(|_| -> Box<dyn Hot> { Box::new(SharedHot(Arc::clone(&kind))) }).collect()
+    (0..threads).map(|_| -> Box<dyn Shared> { Box::new(SharedHot(Arc::clone(&kind))) }).collect()
 }
 
 struct SharedHot<S>(Arc<S>);
 
-impl<S: Shared> Hot for SharedHot<S> {
+impl<S: OneValue> Shared for SharedHot<S> {
     fn read(&mut self, times: u64, copy: &mut [u8]) {
         for _ in 0..times {
             self.0.read_once(copy);
@@ -97,7 +88,7 @@ fn copy_from(value: &[u8], copy: &mut [u8]) {
 
 struct Bare(Value);
 
-impl Shared for Bare {
+impl OneValue for Bare {
     fn read_once(&self, copy: &mut [u8]) {
         copy_from(&self.0, copy);
     }
@@ -107,7 +98,7 @@ impl Shared for Bare {
 
 struct Std(std::sync::RwLock<Value>);
 
-impl Shared for Std {
+impl OneValue for Std {
     fn read_once(&self, copy: &mut [u8]) {
         copy_from(&self.0.read().expect("no panic"), copy);
     }
@@ -120,7 +111,7 @@ impl Shared for Std {
 
 struct StdArc(std::sync::RwLock<Arc<[u8]>>);
 
-impl Shared for StdArc {
+impl OneValue for StdArc {
     fn read_once(&self, copy: &mut [u8]) {
         let value = Arc::clone(&self.0.read().expect("no panic"));
         copy_from(&value, copy);
@@ -134,7 +125,7 @@ impl Shared for StdArc {
 
 struct ParkingLot(parking_lot::RwLock<Value>);
 
-impl Shared for ParkingLot {
+impl OneValue for ParkingLot {
     fn read_once(&self, copy: &mut [u8]) {
         copy_from(&self.0.read(), copy);
     }
@@ -147,7 +138,7 @@ impl Shared for ParkingLot {
 
 struct Sharded(ShardedLock<Value>);
 
-impl Shared for Sharded {
+impl OneValue for Sharded {
     fn read_once(&self, copy: &mut [u8]) {
         copy_from(&self.0.read().expect("no panic"), copy);
     }
@@ -160,7 +151,7 @@ impl Shared for Sharded {
 
 struct Swapped(ArcSwap<Value>);
 
-impl Shared for Swapped {
+impl OneValue for Swapped {
     fn read_once(&self, copy: &mut [u8]) {
         copy_from(&self.0.load(), copy);
     }
@@ -172,7 +163,7 @@ impl Shared for Swapped {
 
 struct SwappedArc(ArcSwap<Value>);
 
-impl Shared for SwappedArc {
+impl OneValue for SwappedArc {
     fn read_once(&self, copy: &mut [u8]) {
         copy_from(&self.0.load_full(), copy);
     }
@@ -184,7 +175,7 @@ impl Shared for SwappedArc {
 
 struct Papaya(papaya::HashMap<u64, Value>);
 
-impl Shared for Papaya {
+impl OneValue for Papaya {
     fn read_once(&self, copy: &mut [u8]) {
         let map = self.0.pin();
         copy_from(map.get(&KEY).expect("it is never removed"), copy);
@@ -223,11 +214,11 @@ impl Biased for Arc<[u8]> {
     }
 }
 
-fn biased<T: Biased>(threads: usize, value: T) -> Vec<Box<dyn Hot>> {
+fn biased<T: Biased>(threads: usize, value: T) -> Vec<Box<dyn Shared>> {
     let (locks, handles) = Locks::new([value], threads);
     let locks = Arc::new(locks);
     let hot =
-        |handle| -> Box<dyn Hot> { Box::new(BiasedHot { locks: Arc::clone(&locks), handle }) };
+        |handle| -> Box<dyn Shared> { Box::new(BiasedHot { locks: Arc::clone(&locks), handle }) };
     handles.into_iter().map(hot).collect()
 }
 
@@ -236,7 +227,7 @@ struct BiasedHot<T> {
     handle: Handle,
 }
 
-impl<T: Biased> Hot for BiasedHot<T> {
+impl<T: Biased> Shared for BiasedHot<T> {
     fn read(&mut self, times: u64, copy: &mut [u8]) {
         for _ in 0..times {
             T::copy_to(&self.locks, &mut self.handle, copy);

@@ -6,3 +6,4 @@ pub mod cache_status;
 pub mod fields;
 pub mod key;
 pub mod rules;
+pub mod store;

@@ -78,7 +78,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "whatif",
         ],
     ),
-    ("bench-cache", &["bravo"]),
+    ("bench-cache", &["bravo", "cache-core"]),
     ("bench-floor", &[]),
     ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
     ("bench-live", &[]),
@@ -91,9 +91,12 @@ const CORES: [&str; 4] = ["events", "openrtb", "pacer-wire", "units"];
 
 /// External packages that a core may use: pure code without I/O, clock, thread or randomness.
 const CORE_DEPENDENCIES: &[&str] = &[
+    // Hashes and tables; seeds are arguments.
+    "ahash",
     "base64",
     "chacha20poly1305",
     "crc32c",
+    "hashbrown",
     "http",
     "httpdate",
     // Tables of Unicode, compiled in.
