@@ -13,7 +13,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy;
@@ -102,7 +103,10 @@ pub struct HttpClient {
     timeout: Duration,
 }
 
-type ConnectionPool = legacy::Client<Connector, Full<Bytes>>;
+type ConnectionPool = legacy::Client<Connector, RequestBody>;
+
+/// The body of a request: in memory, or passed on up to a number of bytes.
+pub type RequestBody = Either<Full<Bytes>, Limited<Incoming>>;
 
 impl HttpClient {
     /// Creates a client that resolves names with `resolver`.
@@ -138,6 +142,19 @@ impl HttpClient {
         self.pool.borrow().clone()
     }
 
+    /// Requests an absolute URI; the head of the response must come within the client's timeout. Its
+    /// body is streamed, and the caller limits its time and size.
+    ///
+    /// # Errors
+    /// See [`RequestError`]. The server may have received the request even so.
+    pub async fn send(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, RequestError> {
+        let answered = timeout(self.timeout, self.pool().request(request)).await;
+        answered.map_err(|_| RequestError::TimedOut)?.map_err(|error| cause(&error))
+    }
+
     /// Requests an absolute URI and reads the response, with a body of at most `body_max` bytes.
     /// With 0 the body is dropped, even if it breaks off.
     ///
@@ -149,10 +166,7 @@ impl HttpClient {
         body_max: usize,
     ) -> Result<Response<Bytes>, RequestError> {
         let until = Instant::now() + self.timeout;
-        let answered = timeout_at(until, self.pool().request(request)).await;
-        let answer =
-            answered.map_err(|_| RequestError::TimedOut)?.map_err(|error| cause(&error))?;
-        let (head, body) = answer.into_parts();
+        let (head, body) = self.send(request.map(Either::Left)).await?.into_parts();
         let is_wanted = body_max > 0;
         let most = if is_wanted { body_max } else { UNWANTED_BYTES_MAX };
         let read = timeout_at(until, Limited::new(body, most).collect()).await;

@@ -1,5 +1,8 @@
-//! What is kept in memory: values by their keys, up to a number of bytes, read by all threads at once.
+//! What is kept in memory: responses by their keys, up to a number of bytes, read by all threads at once.
 
+pub mod answer;
 pub mod directory;
+pub mod head;
 pub mod read_mostly;
+pub mod response;
 mod sieve;

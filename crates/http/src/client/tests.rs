@@ -239,7 +239,7 @@ struct Two;
 impl HttpHandler for Two {
     type Body = Full<Bytes>;
 
-    async fn answer(&self, request: Request<hyper::body::Incoming>) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         Response::new(format!("{:?}", request.version()).into())
     }
 }

@@ -94,6 +94,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     // Hashes and tables; seeds are arguments.
     "ahash",
     "base64",
+    "bytes",
     "chacha20poly1305",
     "crc32c",
     "hashbrown",

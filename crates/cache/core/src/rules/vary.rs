@@ -45,6 +45,12 @@ impl Variant {
         self.fields.is_empty()
     }
 
+    /// In memory, besides itself.
+    pub fn bytes(&self) -> usize {
+        let values = self.fields.iter().filter_map(|field| field.value.as_ref());
+        size_of_val(&*self.fields) + values.map(|value| value.len()).sum::<usize>()
+    }
+
     /// Whether a request selects it.
     pub fn matches(&self, request: &HeaderMap) -> bool {
         self.fields.iter().all(|field| normal_value(request, &field.name) == field.value)

@@ -61,7 +61,15 @@ impl<'r> Validators<'r> {
     /// Of a response that was made at `date` by its origin.
     pub fn of(headers: &'r HeaderMap, date: UnixSeconds) -> Self {
         let etag = headers.get(ETAG).and_then(|line| EntityTag::parse(line.as_bytes()));
-        let last_modified = date_of(headers, &LAST_MODIFIED, date);
+        Self::new(etag, date_of(headers, &LAST_MODIFIED, date), date)
+    }
+
+    /// Likewise, of fields that are read already.
+    pub fn new(
+        etag: Option<EntityTag<'r>>,
+        last_modified: Option<UnixSeconds>,
+        date: UnixSeconds,
+    ) -> Self {
         let is_date_strong =
             last_modified.is_some_and(|modified| date.since(modified).0 >= STRONG_AFTER_S);
         Self { etag, last_modified, is_date_strong, made: date }

@@ -1,0 +1,205 @@
+//! Requests that a stored response answers, or does not.
+
+use http::header::IF_MATCH;
+
+use super::*;
+use crate::fields::dates::{Seconds, format_date};
+use crate::rules::control::ResponseControl;
+use crate::rules::freshness::ExchangeTimes;
+use crate::store::response::{LifetimeRules, ReceivedResponse};
+
+const RECEIVED: UnixSeconds = UnixSeconds(1_000_000);
+const BOUNDARY: &str = "boundary-7";
+
+fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        headers.append(name, HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+fn stored(lines: &[(&str, &str)], request: &[(&str, &str)], pieces: &[&str]) -> StoredResponse {
+    let fields = headers(lines);
+    let control = ResponseControl::of(&fields, &[]);
+    let times = ExchangeTimes { requested: RECEIVED, received: RECEIVED };
+    let received =
+        ReceivedResponse { status: StatusCode::OK, headers: &fields, control: &control, times };
+    let pieces: Vec<_> =
+        pieces.iter().map(|piece| Bytes::copy_from_slice(piece.as_bytes())).collect();
+    // As one piece each, also where they are short.
+    let body =
+        if pieces.len() > 1 { StoredBody::Shared(pieces.into()) } else { StoredBody::new(pieces) };
+    StoredResponse::new(&received, &headers(request), body, LifetimeRules::default()).unwrap()
+}
+
+fn resource(responses: impl IntoIterator<Item = StoredResponse>) -> Resource {
+    let mut resource = Resource::default();
+    for response in responses {
+        resource.put(response, &headers(&[("x-none", "")]), 8);
+    }
+    resource
+}
+
+fn ask(resource: &Resource, method: &Method, lines: &[(&str, &str)], after_s: u64) -> StoreAnswer {
+    let headers = headers(lines);
+    let control = RequestControl::of(&headers);
+    let rules = ReuseRules { obeys_requests: true, ..ReuseRules::default() };
+    let now = UnixSeconds(RECEIVED.0 + after_s);
+    let request = ClientRequest { method, headers: &headers, control: &control };
+    let context = AnswerContext { now, rules, boundary: BOUNDARY };
+    resource.answer(request, context, &mut BytesMut::new())
+}
+
+fn text(body: &AnswerBody) -> String {
+    let bytes = match body {
+        AnswerBody::Whole(bytes) => bytes.to_vec(),
+        AnswerBody::Pieces(pieces) => pieces.concat(),
+    };
+    String::from_utf8(bytes).unwrap()
+}
+
+/// A response with a validator, fresh for 60 s and 5 s old.
+fn example(pieces: &[&str]) -> Resource {
+    let lines = [
+        ("cache-control", "max-age=60"),
+        ("age", "5"),
+        ("etag", "\"v1\""),
+        ("content-type", "text/plain"),
+        ("x-custom", "1"),
+        ("x-custom", "2"),
+        ("content-length", "10"),
+    ];
+    resource([stored(&lines, &[], pieces)])
+}
+
+/// Each answer, from a body that is copied and from one in pieces.
+#[track_caller]
+fn check(method: &Method, lines: &[(&str, &str)], want: (u16, &str, &str)) {
+    for pieces in [&["0123456789"][..], &["012", "34567", "89"]] {
+        let StoreAnswer::Ready(answer) = ask(&example(pieces), method, lines, 10) else {
+            panic!("no answer")
+        };
+        let field = |name| answer.headers.get(name).map_or("", |line| line.to_str().unwrap());
+        let found = (answer.status.as_u16(), field(&CONTENT_RANGE), &*text(&answer.body));
+        assert_eq!(found, want, "{lines:?}");
+        assert_eq!(field(&AGE), "15");
+        assert_eq!(field(&ETAG), "\"v1\"");
+        if answer.status != StatusCode::NOT_MODIFIED && *method == Method::GET {
+            assert_eq!(field(&CONTENT_LENGTH), want.2.len().to_string());
+        }
+    }
+}
+
+#[test]
+fn answers_to_conditions_and_ranges() {
+    let get = &Method::GET;
+    check(get, &[], (200, "", "0123456789"));
+    check(&Method::HEAD, &[], (200, "", ""));
+    check(get, &[("if-none-match", "W/\"v1\"")], (304, "", ""));
+    check(get, &[("if-none-match", "\"v2\"")], (200, "", "0123456789"));
+    check(get, &[("range", "bytes=0-0")], (206, "bytes 0-0/10", "0"));
+    check(get, &[("range", "bytes=2-6")], (206, "bytes 2-6/10", "23456"));
+    check(get, &[("range", "bytes=-3")], (206, "bytes 7-9/10", "789"));
+    check(get, &[("range", "bytes=10-")], (416, "bytes */10", ""));
+    check(get, &[("range", "lines=1")], (200, "", "0123456789"));
+    check(get, &[("range", "bytes=1-2"), ("if-range", "\"v2\"")], (200, "", "0123456789"));
+    check(get, &[("range", "bytes=1-2"), ("if-range", "\"v1\"")], (206, "bytes 1-2/10", "12"));
+    // Conditions come before ranges, and ranges are of GET alone.
+    check(get, &[("range", "bytes=1-2"), ("if-none-match", "*")], (304, "", ""));
+    check(&Method::HEAD, &[("range", "bytes=1-2")], (200, "", ""));
+    let parts = "--boundary-7\r\ncontent-type: text/plain\r\ncontent-range: bytes 1-2/10\r\n\r\n12\
+                 \r\n--boundary-7\r\ncontent-type: text/plain\r\ncontent-range: bytes 6-7/10\r\n\r\n67\
+                 \r\n--boundary-7--\r\n";
+    check(get, &[("range", "bytes=1-2,6-7")], (206, "", parts));
+}
+
+#[test]
+fn fields_are_the_stored_ones() {
+    let StoreAnswer::Ready(answer) = ask(&example(&["0123456789"]), &Method::GET, &[], 0) else {
+        panic!("no answer")
+    };
+    let custom: Vec<_> = answer.headers.get_all("x-custom").iter().collect();
+    assert_eq!(custom, ["1", "2"]);
+    // A response without a date gets the time of its receipt.
+    assert_eq!(answer.headers[DATE], format_date(RECEIVED));
+    let sent_later =
+        [("cache-control", "max-age=60, no-cache=\"set-cookie\""), ("set-cookie", "a")];
+    let resource = resource([stored(&sent_later, &[], &["x"])]);
+    let StoreAnswer::Ready(answer) = ask(&resource, &Method::GET, &[], 0) else {
+        panic!("no answer")
+    };
+    assert!(!answer.headers.contains_key("set-cookie"), "it must be validated first");
+    assert!(answer.headers.contains_key(CACHE_CONTROL));
+}
+
+#[test]
+fn what_needs_the_origin() {
+    let resource = example(&["0123456789"]);
+    let get = &Method::GET;
+    assert!(matches!(ask(&resource, get, &[], 54), StoreAnswer::Ready(_)));
+    let StoreAnswer::Validate(lines) = ask(&resource, get, &[], 55) else { panic!("it is stale") };
+    assert_eq!(lines, ValidatorLines { etag: Some(value("\"v1\"".into())), last_modified: None });
+    let stale = ask(&resource, get, &[("cache-control", "only-if-cached")], 55);
+    assert!(matches!(stale, StoreAnswer::Unavailable));
+    let about_resource = ask(&resource, get, &[(IF_MATCH.as_str(), "\"v1\"")], 0);
+    assert!(matches!(about_resource, StoreAnswer::AskOrigin));
+    let waiting = [("cache-control", "max-age=60, stale-while-revalidate=30")];
+    let waiting = self::resource([stored(&waiting, &[], &["x"])]);
+    let StoreAnswer::Ready(answer) = ask(&waiting, get, &[], 70) else { panic!("it may wait") };
+    assert!(answer.is_validated_meanwhile);
+    assert_eq!((answer.served.fresh_for, answer.served.stale_for), (None, Seconds(10)));
+}
+
+#[test]
+fn variants_are_told_apart_and_replaced() {
+    let lines = [("cache-control", "max-age=60"), ("vary", "accept-encoding")];
+    let gzip = [("accept-encoding", "gzip")];
+    let mut resource = Resource::default();
+    let put = |resource: &mut Resource, request: &[(&str, &str)], body: &str| {
+        let response = stored(&lines, request, &[body]);
+        resource.put(response, &headers(request), 2);
+    };
+    put(&mut resource, &gzip, "zipped");
+    put(&mut resource, &[], "plain");
+    let body = |resource: &Resource, request: &[(&str, &str)]| match ask(
+        resource,
+        &Method::GET,
+        request,
+        0,
+    ) {
+        StoreAnswer::Ready(answer) => text(&answer.body),
+        StoreAnswer::NoVariant => "none".to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((&*body(&resource, &gzip), &*body(&resource, &[])), ("zipped", "plain"));
+    assert_eq!(body(&resource, &[("accept-encoding", "br")]), "none");
+    put(&mut resource, &gzip, "again");
+    assert_eq!((&*body(&resource, &gzip), &*body(&resource, &[])), ("again", "plain"));
+    // The third variant takes the place of the oldest.
+    put(&mut resource, &[("accept-encoding", "br")], "br");
+    let bodies =
+        [&gzip[..], &[], &[("accept-encoding", "br")]].map(|request| body(&resource, request));
+    assert_eq!(bodies.iter().filter(|body| *body == "none").count(), 1, "{bodies:?}");
+    assert_eq!(bodies[2], "br");
+}
+
+#[test]
+fn an_answer_of_one_piece_is_one_copy() {
+    let resource = example(&["0123456789"]);
+    let StoreAnswer::Ready(answer) = ask(&resource, &Method::GET, &[], 0) else {
+        panic!("no answer")
+    };
+    let AnswerBody::Whole(body) = answer.body else { panic!("it is copied") };
+    let etag = answer.headers[ETAG].as_bytes().as_ptr_range();
+    let distance = body.as_ptr() as usize - etag.end as usize;
+    assert!(distance < 256, "{distance} bytes behind the etag");
+}
+
+#[test]
+fn a_missing_variant_is_not_a_hit() {
+    let lines = [("cache-control", "max-age=60"), ("vary", "x-team")];
+    let resource = resource([stored(&lines, &[("x-team", "a")], &["x"])]);
+    assert!(matches!(ask(&resource, &Method::GET, &[], 0), StoreAnswer::NoVariant));
+}

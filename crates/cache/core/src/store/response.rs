@@ -1,0 +1,241 @@
+//! A stored response, and the responses of one key, of which each answers other requests (`Vary`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::directory::Weigh;
+use super::head::StoredHead;
+use crate::fields::dates::{Seconds, UnixSeconds, format_date, parse_date};
+use crate::rules::control::{FieldScope, ResponseControl};
+use crate::rules::freshness::{
+    ExchangeTimes, HeuristicFreshness, InitialAge, explicit_lifetime, initial_age, lifetime,
+    origin_date,
+};
+use crate::rules::reuse::StoredFreshness;
+use crate::rules::storing::unstored_fields;
+use crate::rules::validation::freshening::freshen;
+use crate::rules::validation::validators::{EntityTag, Validators};
+use crate::rules::vary::Variant;
+
+/// Longest body that a hit copies while it has the lock. Longer ones are shared by a count, which
+/// costs little beside their bytes.
+pub const COPIED_BYTES_MAX: usize = 16 << 10;
+
+/// What an operator adds to what a response says of its freshness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LifetimeRules {
+    /// If the response says nothing.
+    pub heuristic: HeuristicFreshness,
+    /// Instead of a heuristic. None if the heuristic counts.
+    pub default: Option<Seconds>,
+    /// Whatever the response says. None if its own counts.
+    pub forced: Option<Seconds>,
+}
+
+/// A complete response of an origin, without what connections concern.
+#[derive(Clone, Debug)]
+pub struct ReceivedResponse<'r> {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its header fields.
+    pub headers: &'r HeaderMap,
+    /// What they say to caches.
+    pub control: &'r ResponseControl,
+    /// When it was asked for and received.
+    pub times: ExchangeTimes,
+}
+
+/// How a newer response without content was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Freshening<'f> {
+    /// The client's request, which selects the response.
+    pub request: &'f HeaderMap,
+    /// Targeted fields, in their order of precedence.
+    pub targets: &'f [HeaderName],
+    /// When the newer response was asked for and received.
+    pub times: ExchangeTimes,
+    /// The operator's rules.
+    pub rules: LifetimeRules,
+}
+
+/// A response in the store.
+#[derive(Clone, Debug)]
+pub struct StoredResponse {
+    variant: Variant,
+    /// Its status.
+    pub status: StatusCode,
+    /// Its header fields, except for `Age` and `Content-Length`.
+    pub head: StoredHead,
+    control: ResponseControl,
+    lifetime: Seconds,
+    age: InitialAge,
+    /// When the origin made it.
+    date: UnixSeconds,
+    last_modified: Option<UnixSeconds>,
+    is_invalidated: bool,
+    /// Its content.
+    pub body: StoredBody,
+}
+
+/// The content of a stored response.
+#[derive(Clone, Debug)]
+pub enum StoredBody {
+    /// Copied by each hit.
+    Copied(Box<[u8]>),
+    /// Shared with those who send it, in the pieces in which it came.
+    Shared(Arc<[Bytes]>),
+}
+
+impl StoredBody {
+    /// Of the pieces of a complete body.
+    pub fn new(pieces: Vec<Bytes>) -> Self {
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        match length <= COPIED_BYTES_MAX {
+            true => Self::Copied(pieces.concat().into()),
+            false => Self::Shared(pieces.into()),
+        }
+    }
+
+    /// In bytes.
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Copied(bytes) => bytes.len() as u64,
+            Self::Shared(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+        }
+    }
+}
+
+impl StoredResponse {
+    /// The response to a request. None if no other request may have it: `Vary: *`.
+    pub fn new(
+        received: &ReceivedResponse<'_>,
+        request: &HeaderMap,
+        body: StoredBody,
+        rules: LifetimeRules,
+    ) -> Option<Self> {
+        let ReceivedResponse { status, headers, control, times } = *received;
+        let variant = Variant::of(headers, request)?;
+        let mut kept = headers.clone();
+        for name in unstored_fields(control) {
+            kept.remove(name);
+        }
+        let age = initial_age(&kept, times);
+        kept.remove(AGE);
+        kept.remove(CONTENT_LENGTH);
+        if !kept.contains_key(DATE) {
+            let date = format_date(times.received);
+            kept.insert(DATE, HeaderValue::try_from(date).expect("a date is a value"));
+        }
+        Some(Self {
+            variant,
+            status,
+            age,
+            lifetime: lifetime_of(received, rules),
+            date: origin_date(&kept, times),
+            last_modified: kept
+                .get(LAST_MODIFIED)
+                .and_then(|line| parse_date(line.to_str().ok()?, times.received)),
+            head: StoredHead::new(&kept),
+            control: control.clone(),
+            is_invalidated: false,
+            body,
+        })
+    }
+
+    /// With what a newer response without content says of it: a 304, or an answer to HEAD. None if no
+    /// other request may have it from now on.
+    pub fn freshened(&self, newer: &HeaderMap, freshening: &Freshening<'_>) -> Option<Self> {
+        let mut headers = self.head.to_headers();
+        freshen(&mut headers, newer);
+        let control = ResponseControl::of(&headers, freshening.targets);
+        let (status, times) = (self.status, freshening.times);
+        let received = ReceivedResponse { status, headers: &headers, control: &control, times };
+        Self::new(&received, freshening.request, self.body.clone(), freshening.rules)
+    }
+
+    /// As it decides about its reuse.
+    pub fn freshness(&self) -> StoredFreshness<'_> {
+        StoredFreshness {
+            control: &self.control,
+            lifetime: self.lifetime,
+            age: self.age,
+            is_invalidated: self.is_invalidated,
+        }
+    }
+
+    /// What conditions are about.
+    pub fn validators(&self) -> Validators<'_> {
+        let etag = self.head.first(&ETAG).and_then(EntityTag::parse);
+        Validators::new(etag, self.last_modified, self.date)
+    }
+
+    /// The fields that must not be sent before the origin has validated them.
+    pub fn unvalidated_fields(&self) -> &FieldScope {
+        &self.control.no_cache
+    }
+
+    /// Makes it stale: it must be validated before it is served.
+    pub fn invalidate(&mut self) {
+        self.is_invalidated = true;
+    }
+
+    /// Whether it may answer a request.
+    pub fn matches(&self, request: &HeaderMap) -> bool {
+        self.variant.matches(request)
+    }
+
+    fn bytes(&self) -> usize {
+        let body = match &self.body {
+            StoredBody::Copied(bytes) => bytes.len(),
+            StoredBody::Shared(pieces) => {
+                pieces.iter().map(|piece| piece.len() + size_of::<Bytes>()).sum()
+            }
+        };
+        size_of::<Self>() + self.variant.bytes() + self.head.bytes() + body
+    }
+}
+
+fn lifetime_of(received: &ReceivedResponse<'_>, rules: LifetimeRules) -> Seconds {
+    let ReceivedResponse { status, headers, control, times } = *received;
+    let own = || match rules.default {
+        None => lifetime(status, headers, control, times, rules.heuristic),
+        Some(default) => explicit_lifetime(headers, control, times).unwrap_or(default),
+    };
+    rules.forced.unwrap_or_else(own)
+}
+
+/// All responses of one key, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Resource {
+    responses: Vec<StoredResponse>,
+}
+
+impl Resource {
+    /// The newest that answers a request (RFC 9111, section 4.1). None if none does.
+    pub fn select(&self, request: &HeaderMap) -> Option<&StoredResponse> {
+        self.responses.iter().find(|response| response.matches(request))
+    }
+
+    /// All of them.
+    pub fn responses_mut(&mut self) -> &mut [StoredResponse] {
+        &mut self.responses
+    }
+
+    /// Stores a response in place of those that answer the same request. Of more than `variants_max`
+    /// the oldest go.
+    pub fn put(&mut self, response: StoredResponse, request: &HeaderMap, variants_max: usize) {
+        self.responses.retain(|stored| !stored.matches(request));
+        let at = self.responses.iter().position(|stored| stored.date <= response.date);
+        self.responses.insert(at.unwrap_or(self.responses.len()), response);
+        self.responses.truncate(variants_max.max(1));
+    }
+}
+
+impl Weigh for Resource {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.responses.iter().map(StoredResponse::bytes).sum::<usize>()
+    }
+}
