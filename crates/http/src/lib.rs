@@ -8,6 +8,7 @@ pub mod address;
 pub mod body;
 pub mod client;
 pub mod dns;
+pub mod framing;
 pub mod gzip;
 pub mod head;
 pub mod query;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http_kit::framing::FramingChecked;
 use http_kit::head::{MalformedHead, check_head};
 use http_kit::server::{
     BoxError, HeadLimits, HttpHandler, UpgradeSlot, Upgraded, serve_http1, serve_http2,
@@ -81,6 +82,10 @@ pub trait HttpService: 'static {
 
     /// Whether requests may upgrade the connection to another protocol.
     const UPGRADES: bool = false;
+
+    /// Whether requests are passed on, so that one with two framings must be refused. Not together
+    /// with upgrades.
+    const PASSES_ON: bool = false;
 
     /// Answers a request, whose body arrives as a stream.
     fn answer(&self, request: HttpRequest) -> impl Future<Output = Response<Self::Body>>;
@@ -200,6 +205,10 @@ impl ClientConnection {
         } else if H::UPGRADES {
             let served = serve_upgradable(stream, heads, &requests.upgrade, &requests, drain);
             activity.limited(&timeouts, served).await
+        } else if H::PASSES_ON {
+            let stream = FramingChecked::new(stream);
+            let served = Box::pin(serve_http1(stream, heads, &requests, drain));
+            activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await
         } else {
             let served = Box::pin(serve_http1(stream, heads, &requests, drain));
             activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await

@@ -1,0 +1,228 @@
+//! Refuses messages with two framings before hyper sees them: one that has both `Content-Length` and
+//! `Transfer-Encoding` ends elsewhere for another reader (RFC 9112, section 6.3). Hyper drops the
+//! length in silence, so whoever passes messages on must look at the bytes.
+//!
+//! A head that is refused gets a byte that no head may have; hyper then answers 400, or fails.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use memchr::memchr;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Longest line of a head or of a chunk's size that is put together from several reads. Beyond it,
+/// hyper's own limits refuse the message.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// Follows the messages that come over a connection.
+#[derive(Debug, Default)]
+pub struct FramingCheck {
+    at: MessagePart,
+    /// The beginning of a line that is not complete.
+    line: Vec<u8>,
+    has_length: Option<u64>,
+    has_coding: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum MessagePart {
+    #[default]
+    FirstLine,
+    Fields,
+    /// Bytes that are left of a body with a length.
+    Body(u64),
+    ChunkSize,
+    /// Bytes that are left of a chunk, with the line break behind it.
+    Chunk(u64),
+    Trailers,
+    /// Nothing is known any more: hyper refuses what follows.
+    Unknown,
+}
+
+impl FramingCheck {
+    /// Looks at the next bytes, and spoils a head that has two framings.
+    pub fn follow(&mut self, mut bytes: &mut [u8]) {
+        while !bytes.is_empty() {
+            match self.at {
+                MessagePart::Unknown => return,
+                MessagePart::Body(left) | MessagePart::Chunk(left) => {
+                    let skipped =
+                        usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                    bytes = &mut bytes[skipped..];
+                    self.skip(left - skipped as u64);
+                }
+                _ => {
+                    let Some(end) = memchr(b'\n', bytes) else {
+                        self.keep(bytes);
+                        return;
+                    };
+                    let (line, rest) = bytes.split_at_mut(end + 1);
+                    if !self.take_line(&line[..end]) {
+                        // A line break that is none.
+                        line[end] = 0;
+                        self.at = MessagePart::Unknown;
+                    }
+                    bytes = rest;
+                }
+            }
+        }
+    }
+
+    fn skip(&mut self, left: u64) {
+        self.at = match (self.at, left) {
+            (MessagePart::Body(_), 0) => MessagePart::FirstLine,
+            (MessagePart::Body(_), left) => MessagePart::Body(left),
+            (_, 0) => MessagePart::ChunkSize,
+            (_, left) => MessagePart::Chunk(left),
+        };
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.line.len() + bytes.len() > LINE_BYTES_MAX {
+            self.at = MessagePart::Unknown;
+            self.line = Vec::new();
+        } else {
+            self.line.extend_from_slice(bytes);
+        }
+    }
+
+    /// False if the message is to be refused.
+    fn take_line(&mut self, end: &[u8]) -> bool {
+        let mut kept = std::mem::take(&mut self.line);
+        let line = if kept.is_empty() {
+            end
+        } else {
+            kept.extend_from_slice(end);
+            &kept
+        };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_sound = match self.at {
+            // Empty lines before a message are skipped (RFC 9112, section 2.2).
+            MessagePart::FirstLine => {
+                if !line.is_empty() {
+                    (self.at, self.has_length, self.has_coding) =
+                        (MessagePart::Fields, None, false);
+                }
+                true
+            }
+            MessagePart::Fields if line.is_empty() => {
+                self.at = match (self.has_coding, self.has_length) {
+                    (true, _) => MessagePart::ChunkSize,
+                    (false, None | Some(0)) => MessagePart::FirstLine,
+                    (false, Some(length)) => MessagePart::Body(length),
+                };
+                true
+            }
+            MessagePart::Fields => self.take_field(line),
+            MessagePart::ChunkSize => {
+                self.at = match chunk_size(line) {
+                    None => MessagePart::Unknown,
+                    Some(0) => MessagePart::Trailers,
+                    Some(size) => MessagePart::Chunk(size.saturating_add(2)),
+                };
+                true
+            }
+            MessagePart::Trailers => {
+                if line.is_empty() {
+                    self.at = MessagePart::FirstLine;
+                }
+                true
+            }
+            MessagePart::Body(_) | MessagePart::Chunk(_) | MessagePart::Unknown => true,
+        };
+        kept.clear();
+        self.line = kept;
+        is_sound
+    }
+
+    fn take_field(&mut self, line: &[u8]) -> bool {
+        let first = line[0] | 0x20;
+        if first == b'c'
+            && let Some(value) = value_of(line, b"content-length")
+        {
+            // Hyper refuses one that is no number.
+            self.has_length =
+                Some(str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
+        } else if first == b't' && value_of(line, b"transfer-encoding").is_some() {
+            self.has_coding = true;
+        }
+        !(self.has_coding && self.has_length.is_some())
+    }
+}
+
+/// None if the line is another field's.
+fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    let (field, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+}
+
+/// None if it is malformed.
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|byte| *byte == b';').next()?.trim_ascii();
+    u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// A stream whose messages are followed as they are read.
+#[derive(Debug)]
+pub struct FramingChecked<S> {
+    stream: S,
+    check: FramingCheck,
+}
+
+impl<S> FramingChecked<S> {
+    /// Follows the stream from the beginning of a message.
+    pub fn new(stream: S) -> Self {
+        Self { stream, check: FramingCheck::default() }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for FramingChecked<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = into.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, into);
+        if matches!(read, Poll::Ready(Ok(()))) {
+            this.check.follow(&mut into.filled_mut()[before..]);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for FramingChecked<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;
