@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cache_serve::Cache;
 use clap::Subcommand;
 use exchange_core::Dsp;
 use exchange_serve::Exchange;
@@ -35,6 +36,7 @@ pub(crate) fn services() -> Services {
         .with::<CampaignBudgets>()
         .with::<Pacer>()
         .with::<Live>()
+        .with::<Cache>()
         .link::<Exchange>(budgets::link)
         .link::<Pacer>(budgets::link_pacer)
         .link::<Live>(lots::link_live)

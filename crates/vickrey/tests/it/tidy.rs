@@ -48,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pacer-wire", &["units"]),
     ("bravo", &[]),
     ("cache-core", &["bravo"]),
+    ("cache-serve", &["bravo", "cache-core", "http-kit", "runtime"]),
     ("live-core", &["units"]),
     (
         "live-serve",
@@ -60,6 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "vickrey",
         &[
             "audit",
+            "cache-serve",
             "exchange-core",
             "exchange-serve",
             "export",

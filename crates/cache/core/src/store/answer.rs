@@ -29,7 +29,7 @@ pub struct ClientRequest<'r> {
 
 /// What the store says to a request.
 #[derive(Debug)]
-pub enum StoreAnswer {
+pub enum CacheAnswer {
     /// The answer.
     Ready(ReadyAnswer),
     /// Nothing that is stored matches its header fields.
@@ -93,18 +93,18 @@ impl Resource {
         request: ClientRequest<'_>,
         context: AnswerContext<'_>,
         buffer: &mut BytesMut,
-    ) -> StoreAnswer {
-        let Some(response) = self.select(request.headers) else { return StoreAnswer::NoVariant };
+    ) -> CacheAnswer {
+        let Some(response) = self.select(request.headers) else { return CacheAnswer::NoVariant };
         let reuse = response.freshness().reuse(request.control, context.now, context.rules);
         let (served, is_validated_meanwhile) = match reuse {
             Reuse::Serve(served) => (served, false),
             Reuse::ServeAndValidate(served) => (served, true),
-            Reuse::Validate => return StoreAnswer::Validate(response.validator_lines()),
-            Reuse::Unavailable => return StoreAnswer::Unavailable,
+            Reuse::Validate => return CacheAnswer::Validate(response.validator_lines()),
+            Reuse::Unavailable => return CacheAnswer::Unavailable,
         };
         let answer = response.answer(request, context, buffer, served);
-        answer.map_or(StoreAnswer::AskOrigin, |answer| {
-            StoreAnswer::Ready(ReadyAnswer { is_validated_meanwhile, ..answer })
+        answer.map_or(CacheAnswer::AskOrigin, |answer| {
+            CacheAnswer::Ready(ReadyAnswer { is_validated_meanwhile, ..answer })
         })
     }
 }

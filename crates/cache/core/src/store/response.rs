@@ -177,6 +177,11 @@ impl StoredResponse {
         &self.control.no_cache
     }
 
+    /// Whether it can ever answer a request: it is fresh at first, or the origin can validate it.
+    pub fn is_useful(&self) -> bool {
+        Seconds(0) < self.lifetime || self.validators().is_some()
+    }
+
     /// Makes it stale: it must be validated before it is served.
     pub fn invalidate(&mut self) {
         self.is_invalidated = true;

@@ -42,7 +42,7 @@ fn resource(responses: impl IntoIterator<Item = StoredResponse>) -> Resource {
     resource
 }
 
-fn ask(resource: &Resource, method: &Method, lines: &[(&str, &str)], after_s: u64) -> StoreAnswer {
+fn ask(resource: &Resource, method: &Method, lines: &[(&str, &str)], after_s: u64) -> CacheAnswer {
     let headers = headers(lines);
     let control = RequestControl::of(&headers);
     let rules = ReuseRules { obeys_requests: true, ..ReuseRules::default() };
@@ -78,7 +78,7 @@ fn example(pieces: &[&str]) -> Resource {
 #[track_caller]
 fn check(method: &Method, lines: &[(&str, &str)], want: (u16, &str, &str)) {
     for pieces in [&["0123456789"][..], &["012", "34567", "89"]] {
-        let StoreAnswer::Ready(answer) = ask(&example(pieces), method, lines, 10) else {
+        let CacheAnswer::Ready(answer) = ask(&example(pieces), method, lines, 10) else {
             panic!("no answer")
         };
         let field = |name| answer.headers.get(name).map_or("", |line| line.to_str().unwrap());
@@ -117,7 +117,7 @@ fn answers_to_conditions_and_ranges() {
 
 #[test]
 fn fields_are_the_stored_ones() {
-    let StoreAnswer::Ready(answer) = ask(&example(&["0123456789"]), &Method::GET, &[], 0) else {
+    let CacheAnswer::Ready(answer) = ask(&example(&["0123456789"]), &Method::GET, &[], 0) else {
         panic!("no answer")
     };
     let custom: Vec<_> = answer.headers.get_all("x-custom").iter().collect();
@@ -127,7 +127,7 @@ fn fields_are_the_stored_ones() {
     let sent_later =
         [("cache-control", "max-age=60, no-cache=\"set-cookie\""), ("set-cookie", "a")];
     let resource = resource([stored(&sent_later, &[], &["x"])]);
-    let StoreAnswer::Ready(answer) = ask(&resource, &Method::GET, &[], 0) else {
+    let CacheAnswer::Ready(answer) = ask(&resource, &Method::GET, &[], 0) else {
         panic!("no answer")
     };
     assert!(!answer.headers.contains_key("set-cookie"), "it must be validated first");
@@ -138,16 +138,16 @@ fn fields_are_the_stored_ones() {
 fn what_needs_the_origin() {
     let resource = example(&["0123456789"]);
     let get = &Method::GET;
-    assert!(matches!(ask(&resource, get, &[], 54), StoreAnswer::Ready(_)));
-    let StoreAnswer::Validate(lines) = ask(&resource, get, &[], 55) else { panic!("it is stale") };
+    assert!(matches!(ask(&resource, get, &[], 54), CacheAnswer::Ready(_)));
+    let CacheAnswer::Validate(lines) = ask(&resource, get, &[], 55) else { panic!("it is stale") };
     assert_eq!(lines, ValidatorLines { etag: Some(value("\"v1\"".into())), last_modified: None });
     let stale = ask(&resource, get, &[("cache-control", "only-if-cached")], 55);
-    assert!(matches!(stale, StoreAnswer::Unavailable));
+    assert!(matches!(stale, CacheAnswer::Unavailable));
     let about_resource = ask(&resource, get, &[(IF_MATCH.as_str(), "\"v1\"")], 0);
-    assert!(matches!(about_resource, StoreAnswer::AskOrigin));
+    assert!(matches!(about_resource, CacheAnswer::AskOrigin));
     let waiting = [("cache-control", "max-age=60, stale-while-revalidate=30")];
     let waiting = self::resource([stored(&waiting, &[], &["x"])]);
-    let StoreAnswer::Ready(answer) = ask(&waiting, get, &[], 70) else { panic!("it may wait") };
+    let CacheAnswer::Ready(answer) = ask(&waiting, get, &[], 70) else { panic!("it may wait") };
     assert!(answer.is_validated_meanwhile);
     assert_eq!((answer.served.fresh_for, answer.served.stale_for), (None, Seconds(10)));
 }
@@ -169,8 +169,8 @@ fn variants_are_told_apart_and_replaced() {
         request,
         0,
     ) {
-        StoreAnswer::Ready(answer) => text(&answer.body),
-        StoreAnswer::NoVariant => "none".to_owned(),
+        CacheAnswer::Ready(answer) => text(&answer.body),
+        CacheAnswer::NoVariant => "none".to_owned(),
         other => panic!("{other:?}"),
     };
     assert_eq!((&*body(&resource, &gzip), &*body(&resource, &[])), ("zipped", "plain"));
@@ -188,7 +188,7 @@ fn variants_are_told_apart_and_replaced() {
 #[test]
 fn an_answer_of_one_piece_is_one_copy() {
     let resource = example(&["0123456789"]);
-    let StoreAnswer::Ready(answer) = ask(&resource, &Method::GET, &[], 0) else {
+    let CacheAnswer::Ready(answer) = ask(&resource, &Method::GET, &[], 0) else {
         panic!("no answer")
     };
     let AnswerBody::Whole(body) = answer.body else { panic!("it is copied") };
@@ -201,5 +201,5 @@ fn an_answer_of_one_piece_is_one_copy() {
 fn a_missing_variant_is_not_a_hit() {
     let lines = [("cache-control", "max-age=60"), ("vary", "x-team")];
     let resource = resource([stored(&lines, &[("x-team", "a")], &["x"])]);
-    assert!(matches!(ask(&resource, &Method::GET, &[], 0), StoreAnswer::NoVariant));
+    assert!(matches!(ask(&resource, &Method::GET, &[], 0), CacheAnswer::NoVariant));
 }

@@ -1,0 +1,161 @@
+//! The body of an answer: from the store, from a fetch that others share, or passed on.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cache_core::store::answer::AnswerBody;
+use hyper::HeaderMap;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::fill::FillReader;
+use crate::origin::OriginError;
+
+/// The body of an answer.
+pub(crate) enum CacheBody {
+    /// In memory, in pieces.
+    Pieces(VecDeque<Bytes>),
+    /// As it is fetched. The length is what the origin says.
+    Shared(FillReader, Option<u64>),
+    /// As the origin sends it.
+    Passed(Box<PassedBody>),
+}
+
+impl CacheBody {
+    pub const fn empty() -> Self {
+        Self::Pieces(VecDeque::new())
+    }
+}
+
+impl From<Bytes> for CacheBody {
+    fn from(bytes: Bytes) -> Self {
+        Self::Pieces(if bytes.is_empty() { VecDeque::new() } else { VecDeque::from([bytes]) })
+    }
+}
+
+impl From<AnswerBody> for CacheBody {
+    fn from(body: AnswerBody) -> Self {
+        match body {
+            AnswerBody::Whole(bytes) => bytes.into(),
+            AnswerBody::Pieces(pieces) => Self::Pieces(pieces.into()),
+        }
+    }
+}
+
+/// A body of the origin, of which each piece must come in time.
+pub(crate) struct PassedBody {
+    incoming: Incoming,
+    timeout: Duration,
+    until: Pin<Box<Sleep>>,
+}
+
+impl PassedBody {
+    pub fn new(incoming: Incoming, timeout: Duration) -> Self {
+        let until = Box::pin(sleep_until(Instant::now() + timeout));
+        Self { incoming, timeout, until }
+    }
+
+    /// The next piece or the trailers. None at the end.
+    pub fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, OriginError>>> {
+        match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.until.as_mut().reset(Instant::now() + self.timeout);
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                Poll::Ready(Some(Err(OriginError::BrokenOff(error.to_string().into()))))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => self.until.as_mut().poll(cx).map(|()| Some(Err(OriginError::Stalled))),
+        }
+    }
+
+    /// Waits for the next piece; trailers are dropped. None at the end.
+    pub async fn piece(&mut self) -> Option<Result<Bytes, OriginError>> {
+        loop {
+            match std::future::poll_fn(|cx| self.poll_piece(cx)).await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// None if the origin does not say.
+    pub fn length(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
+}
+
+impl Body for CacheBody {
+    type Data = Bytes;
+    type Error = OriginError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, OriginError>>> {
+        match self.get_mut() {
+            Self::Pieces(pieces) => {
+                Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
+            }
+            Self::Shared(reader, _) => {
+                reader.poll_piece(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+            }
+            Self::Passed(body) => body.poll_piece(cx).map(|frame| {
+                frame.map(|frame| {
+                    frame.map(|mut frame| {
+                        if let Some(trailers) = frame.trailers_mut() {
+                            remove_forbidden_trailers(trailers);
+                        }
+                        frame
+                    })
+                })
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Pieces(pieces) if pieces.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Pieces(pieces) => {
+                SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
+            }
+            Self::Shared(_, Some(length)) => SizeHint::with_exact(*length),
+            Self::Shared(_, None) => SizeHint::default(),
+            Self::Passed(body) => body.incoming.size_hint(),
+        }
+    }
+}
+
+/// What frames or routes a message is not for its trailers (RFC 9110, section 6.5.1).
+fn remove_forbidden_trailers(trailers: &mut HeaderMap) {
+    use hyper::header::{
+        CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HOST, SET_COOKIE, TRAILER,
+        TRANSFER_ENCODING,
+    };
+    for name in [
+        CONTENT_ENCODING,
+        CONTENT_LENGTH,
+        CONTENT_RANGE,
+        CONTENT_TYPE,
+        HOST,
+        SET_COOKIE,
+        TRAILER,
+        TRANSFER_ENCODING,
+    ] {
+        trailers.remove(name);
+    }
+}

@@ -1,0 +1,202 @@
+//! `[cache]`: its listener, its memory, and the routes to origins.
+
+mod route;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::config::{Required, Section, ms, secs};
+use runtime::service::{ClientCertificates, HeadLimits, read_server};
+use runtime::shards::ConnectionTimeouts;
+use rustls::ServerConfig;
+
+pub use route::CacheRoute;
+
+/// The table `[cache]`.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// Address for clients.
+    pub listen: SocketAddr,
+    /// None: clients connect without TLS.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Name of this cache, in `Via`, `CDN-Loop` and `Cache-Status`.
+    pub name: String,
+    /// Limits on what is kept.
+    pub limits: CacheLimits,
+    /// Most bytes of a request's body.
+    pub request_max: usize,
+    /// Most connections to origins, over all shards.
+    pub connections: u64,
+    /// Limits on the head of a request.
+    pub heads: HeadLimits,
+    /// Limits on the time for requests.
+    pub timeouts: ConnectionTimeouts,
+    /// Longest wait for a client to read.
+    pub write_timeout: Duration,
+    /// Which requests go to which origin.
+    pub routes: Vec<Arc<CacheRoute>>,
+}
+
+/// Limits on what is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// Most bytes of stored responses.
+    pub memory: usize,
+    /// Most bytes of a stored body.
+    pub object_max: usize,
+    /// Most bytes of bodies that are being fetched.
+    pub fetching_max: usize,
+    /// Most responses of one key.
+    pub variants_max: usize,
+}
+
+impl CacheConfig {
+    /// Reads the keys of `[cache]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let listen = s.socket_address(
+            "listen",
+            Required("127.0.0.1:7300"),
+            "Address for clients. See docs/cache.md.",
+        );
+        let name = s.text(
+            "name",
+            "vickrey",
+            "Name of this cache in Via, CDN-Loop and Cache-Status. Caches that pass requests to each \
+             other need different ones.",
+        );
+        if !is_token(&name) {
+            s.problem("name", &name, "needs a letter, then letters, digits, `-`, `.` or `_`");
+        }
+        let limits = CacheLimits::read(s);
+        let request_max = s.bytes(
+            "request_max",
+            "16MiB",
+            0..=1 << 40,
+            "Maximum size of the body of a request, which is passed on as it comes.",
+        );
+        let connections = s.integer(
+            "connections",
+            1_024,
+            1..=1_000_000_u64,
+            "Maximum number of connections to origins, over all shards.",
+        );
+        let heads = read_heads(s);
+        let (timeouts, write_timeout) = read_timeouts(s);
+        let about = "TLS towards clients, with HTTP/2.";
+        let tls = s.table("tls", about, |s| {
+            read_server(s, &["h2", "http/1.1"], ClientCertificates::Configurable)
+        });
+        let about = "Requests of a host, below a path, and their origin. The most specific route \
+                     counts: host first, then the longest path.";
+        let routes = s.tables("route", about, CacheRoute::read);
+        check_routes(s, &routes);
+        let (tls, routes) = (tls.flatten(), routes.into_iter().map(Arc::new).collect());
+        Self {
+            listen,
+            tls,
+            name,
+            limits,
+            request_max,
+            connections,
+            heads,
+            timeouts,
+            write_timeout,
+            routes,
+        }
+    }
+}
+
+impl CacheLimits {
+    fn read(s: &mut Section<'_>) -> Self {
+        let memory = s.bytes(
+            "memory",
+            "256MiB",
+            1 << 20..=1 << 40,
+            "Maximum size of stored responses, with what the store needs for itself.",
+        );
+        let object_max = s.bytes(
+            "object_max",
+            "16MiB",
+            1 << 10..=1 << 32,
+            "Maximum size of a stored body. A larger one is passed on and not stored.",
+        );
+        if object_max > memory {
+            s.problem("object_max", object_max, format!("is more than `memory`, {memory} bytes"));
+        }
+        let fetching_max = s.bytes(
+            "fetching_max",
+            "128MiB",
+            1 << 20..=1 << 40,
+            "Maximum size of bodies that are being fetched for the store. Beyond it, responses are \
+             passed on and not stored.",
+        );
+        let variants_max = s.integer(
+            "variants_max",
+            16,
+            1..=1_024_usize,
+            "Maximum number of responses to one URL that differ by request headers (Vary).",
+        );
+        Self { memory, object_max, fetching_max, variants_max }
+    }
+}
+
+fn read_heads(s: &mut Section<'_>) -> HeadLimits {
+    HeadLimits {
+        bytes_max: s.bytes(
+            "head_bytes",
+            "64KiB",
+            8 << 10..=1 << 20,
+            "Maximum size of a request's head, with the request line.",
+        ),
+        fields_max: s.integer(
+            "head_fields",
+            100,
+            16..=1_000_usize,
+            "Maximum number of header fields of a request.",
+        ),
+    }
+}
+
+fn check_routes(s: &mut Section<'_>, routes: &[CacheRoute]) {
+    if routes.is_empty() {
+        s.problem("route", "…", "nothing is served: add a [[cache.route]]");
+    }
+    for (at, route) in routes.iter().enumerate() {
+        let is_met = |other: &&CacheRoute| other.host == route.host && other.path == route.path;
+        if routes[..at].iter().any(|other| is_met(&other)) {
+            s.problem("route", &route.path, "two routes have the same `host` and `path`");
+        }
+        if routes[..at].iter().any(|other| other.id == route.id) {
+            s.problem("route", &route.id, "two routes have the same `id`");
+        }
+    }
+}
+
+fn read_timeouts(s: &mut Section<'_>) -> (ConnectionTimeouts, Duration) {
+    let idle = s.duration(
+        "idle_timeout",
+        "60s",
+        secs(1)..=secs(86_400),
+        "A connection without a request for this long is closed.",
+    );
+    let head = s.duration(
+        "head_timeout",
+        "10s",
+        ms(100)..=secs(600),
+        "Maximum time for the head of a request, and for the TLS handshake.",
+    );
+    let write_timeout = s.duration(
+        "write_timeout",
+        "30s",
+        secs(1)..=secs(3_600),
+        "A connection whose client acknowledges nothing for this long is closed by the kernel.",
+    );
+    (ConnectionTimeouts { idle, head }, write_timeout)
+}
+
+/// A structured field's token that is one of RFC 9110 too (RFC 9651, section 3.3.4).
+fn is_token(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}

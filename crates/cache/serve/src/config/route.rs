@@ -1,0 +1,207 @@
+//! `[[cache.route]]`: requests of a host and below a path, their origin, and the operator's rules.
+
+use std::time::Duration;
+
+use cache_core::fields::dates::Seconds;
+use cache_core::key::QueryRules;
+use cache_core::rules::reuse::ReuseRules;
+use cache_core::rules::storing::StoringRules;
+use cache_core::store::response::LifetimeRules;
+use hyper::header::HeaderName;
+use runtime::config::{Optional, Required, Section, ms, secs};
+use url::Url;
+
+/// Longest span of the configuration that is not a timeout: a year.
+const SPAN_MAX: Duration = secs(366 * 86_400);
+
+/// Targeted fields that count, in their order (RFC 9213, section 2.2).
+static TARGETS: [HeaderName; 1] = [HeaderName::from_static("cdn-cache-control")];
+
+/// A table `[[cache.route]]`.
+#[derive(Clone, Debug)]
+pub struct CacheRoute {
+    /// Its name, in metrics.
+    pub id: String,
+    /// Host of its requests, in lower case. None: of any.
+    pub host: Option<String>,
+    /// Its requests' paths begin with this.
+    pub path: String,
+    /// `http://host:port` or `https://…`, without a path.
+    pub origin: Url,
+    /// The host that origins see. None: the client's.
+    pub origin_host: Option<String>,
+    /// Whether answers are stored.
+    pub is_cached: bool,
+    /// What the key counts of queries.
+    pub query: QueryRules,
+    /// How long answers are fresh.
+    pub lifetime: LifetimeRules,
+    /// When stale answers are served, and whether directives of clients count.
+    pub reuse: ReuseRules,
+    /// What is stored beyond the standard.
+    pub storing: StoringRules,
+    /// Longest wait for a connection and the head of an answer.
+    pub answer_timeout: Duration,
+    /// Longest wait for the next bytes of a body.
+    pub body_timeout: Duration,
+}
+
+impl CacheRoute {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let id = s.text("id", Required("creatives"), "Name of the route, in metrics.");
+        let host = s.text(
+            "host",
+            Optional("cdn.example.com"),
+            "Host of the requests, as clients write it, without a port. Absent: any host.",
+        );
+        let path = s.parsed(
+            "path",
+            "/",
+            |path| match path.starts_with('/') {
+                true => Ok(path.to_owned()),
+                false => Err("begins with `/`".to_owned()),
+            },
+            "Beginning of the requests' paths.",
+        );
+        let origin = s.parsed(
+            "origin",
+            Required("http://127.0.0.1:8080"),
+            parse_origin,
+            "Where answers come from.",
+        );
+        let origin_host = s.text(
+            "origin_host",
+            Optional("origin.example.com"),
+            "Host header of requests to the origin. Absent: the client's.",
+        );
+        let is_cached = s.boolean("cached", true, "Whether answers are stored.");
+        Self {
+            id,
+            host: host.map(|host| host.to_ascii_lowercase()),
+            path,
+            origin,
+            origin_host,
+            is_cached,
+            query: read_query(s),
+            lifetime: read_lifetime(s),
+            reuse: read_reuse(s),
+            storing: StoringRules {
+                may_set_cookies: s.boolean(
+                    "set_cookie",
+                    false,
+                    "Whether answers that set cookies are stored: each client then gets the same \
+                     cookie.",
+                ),
+            },
+            answer_timeout: s.duration(
+                "answer_timeout",
+                "10s",
+                ms(10)..=secs(600),
+                "Maximum time to connect and to receive the head of an answer.",
+            ),
+            body_timeout: s.duration(
+                "body_timeout",
+                "30s",
+                ms(10)..=secs(3_600),
+                "Maximum wait for the next bytes of an answer's body.",
+            ),
+        }
+    }
+
+    /// Targeted fields that count.
+    pub fn targets(&self) -> &'static [HeaderName] {
+        &TARGETS
+    }
+
+    /// Whether it has requests of this host and path.
+    pub fn has(&self, host: &str, path: &str) -> bool {
+        let is_host = self.host.as_ref().is_none_or(|own| own.eq_ignore_ascii_case(host));
+        is_host && path.starts_with(&self.path)
+    }
+
+    /// The more specific of several routes counts.
+    pub fn specificity(&self) -> (bool, usize) {
+        (self.host.is_some(), self.path.len())
+    }
+}
+
+fn read_query(s: &mut Section<'_>) -> QueryRules {
+    let allowed: Option<Vec<String>> = s.texts(
+        "query_allowed",
+        Optional(&["w", "h"]),
+        |name| Ok(name.to_owned()),
+        "Parameters of the query that count; others are dropped, towards the origin too. Absent: all \
+         count.",
+    );
+    QueryRules {
+        allowed: allowed.map(|names| names.into_iter().collect()),
+        is_sorted: s.boolean(
+            "query_sorted",
+            false,
+            "Whether the order of different parameters makes no difference.",
+        ),
+    }
+}
+
+fn read_lifetime(s: &mut Section<'_>) -> LifetimeRules {
+    let range = || secs(0)..=SPAN_MAX;
+    let default = s.duration(
+        "ttl_default",
+        Optional("60s"),
+        range(),
+        "How long answers are fresh that do not say so. Absent: a tenth of the time since their last \
+         modification, at most a day.",
+    );
+    let forced = s.duration(
+        "ttl",
+        Optional("5m"),
+        range(),
+        "How long answers are fresh, whatever they say. What must not be stored is not.",
+    );
+    LifetimeRules {
+        default: default.map(seconds),
+        forced: forced.map(seconds),
+        ..LifetimeRules::default()
+    }
+}
+
+fn read_reuse(s: &mut Section<'_>) -> ReuseRules {
+    let range = || secs(0)..=SPAN_MAX;
+    ReuseRules {
+        obeys_requests: s.boolean(
+            "obey_clients",
+            false,
+            "Whether Cache-Control of clients counts. If it does, clients can make the origin answer \
+             every request.",
+        ),
+        stale_while_revalidate: seconds(s.duration(
+            "stale_while_revalidate",
+            "0s",
+            range(),
+            "How stale an answer may be while it is validated, if it does not say so (RFC 5861).",
+        )),
+        stale_if_error: seconds(s.duration(
+            "stale_if_error",
+            "0s",
+            range(),
+            "How stale an answer may be if the origin fails, if it does not say so (RFC 5861).",
+        )),
+    }
+}
+
+fn seconds(span: Duration) -> Seconds {
+    Seconds(span.as_secs())
+}
+
+fn parse_origin(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    match url.scheme() {
+        "http" | "https" if is_plain && !has_user && url.has_host() => Ok(url),
+        _ => {
+            Err("needs the form \"http://host:port\" or \"https://host\", without a path"
+                .to_owned())
+        }
+    }
+}

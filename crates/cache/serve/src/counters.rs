@@ -1,0 +1,33 @@
+//! What each shard counts for each route.
+
+use runtime::metrics::{Counter, PerShard};
+
+/// The counts of one route on one shard.
+#[derive(Debug, Default)]
+pub(crate) struct RouteCounts {
+    /// Answered from the store, fresh.
+    pub hits: Counter,
+    /// Answered from the store, stale.
+    pub stale: Counter,
+    /// Answered by a fetch of its own.
+    pub misses: Counter,
+    /// Answered by the fetch of another request.
+    pub collapsed: Counter,
+    /// What was stored was valid.
+    pub revalidated: Counter,
+    /// Passed to the origin and back: what the store does not answer.
+    pub passed: Counter,
+    /// Answered with an error of the cache: 502, 504 or 508.
+    pub failed: Counter,
+    /// Responses that were stored.
+    pub stored: Counter,
+    /// Responses that were evicted for others.
+    pub evicted: Counter,
+    /// Requests to the origin.
+    pub fetches: Counter,
+    /// Of these, those without a usable answer.
+    pub fetch_failures: Counter,
+}
+
+/// The counts of all routes, in the order of the configuration, each by shard.
+pub(crate) type CountsByRoute = Vec<PerShard<RouteCounts>>;

@@ -1,0 +1,274 @@
+//! A fetch of a key for the store and for all who wait for it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache_core::fields::dates::UnixSeconds;
+use cache_core::key::CacheKey;
+use cache_core::rules::control::{RequestControl, ResponseControl};
+use cache_core::rules::freshness::{ExchangeTimes, origin_date};
+use cache_core::rules::storing::{ExchangeHeads, StoringRefusal, check_storing};
+use cache_core::rules::validation::freshening::FresheningTarget;
+use cache_core::rules::validation::validators::Validators;
+use cache_core::rules::vary::Variant;
+use cache_core::store::response::{Freshening, ReceivedResponse, StoredBody, StoredResponse};
+use hyper::body::Incoming;
+use hyper::http::response::Parts;
+use hyper::http::uri::PathAndQuery;
+use hyper::{HeaderMap, Method, Response, StatusCode, Version};
+use tokio::sync::oneshot;
+use tracing::debug;
+
+use crate::answers::body::PassedBody;
+use crate::config::CacheRoute;
+use crate::fill::{FailedFetch, Lead, Outcome, SharedHead};
+use crate::origin::{ForwardedHead, OriginError};
+use crate::shard::CacheShard;
+
+/// A request for a key, as a fetch needs it after its client may have gone.
+pub(crate) struct FetchRequest {
+    pub route: usize,
+    pub version: Version,
+    pub target: PathAndQuery,
+    pub headers: HeaderMap,
+    pub control: RequestControl,
+    /// What is validated. None if nothing is stored.
+    pub stored: Option<StoredResponse>,
+}
+
+/// An answer that only the client gets whose request it was.
+pub(crate) type UnsharedAnswer = Response<PassedBody>;
+
+/// Who gets the answer.
+pub(crate) struct Recipients {
+    /// All who wait for the key.
+    pub lead: Lead,
+    /// The client whose request it is, if the answer is not shared.
+    pub client: oneshot::Sender<UnsharedAnswer>,
+}
+
+/// Fetches, and tells all who wait what came of it. `client` gets an answer that is not shared.
+pub(crate) async fn fetch(shard: Rc<CacheShard>, request: FetchRequest, recipients: Recipients) {
+    let route = Arc::clone(shard.route_at(request.route));
+    let mut request = request;
+    let fetch = Fetch { shard: &shard, route: &route };
+    let requested = shard.now();
+    let mut sent = fetch.send(&request).await;
+    if let (Ok(response), Some(stored)) = (&sent, &request.stored)
+        && response.status() == StatusCode::NOT_MODIFIED
+        && !is_about(response.headers(), stored, shard.now())
+    {
+        // It is about a response that is not stored (RFC 9111, section 4.3.4).
+        request.stored = None;
+        sent = fetch.send(&request).await;
+    }
+    let times = ExchangeTimes { requested, received: shard.now() };
+    match sent {
+        Ok(response) => fetch.received(&request, response, times, recipients).await,
+        Err(error) => {
+            debug!(route = route.id, %error, "no answer of the origin");
+            let stored = request.stored.map(Arc::new);
+            recipients.lead.decide(Outcome::Failed(FailedFetch { error, stored }));
+        }
+    }
+}
+
+/// Whether a 304 is about the stored response.
+fn is_about(headers: &HeaderMap, stored: &StoredResponse, now: UnixSeconds) -> bool {
+    let times = ExchangeTimes { requested: now, received: now };
+    let newer = Validators::of(headers, origin_date(headers, times));
+    let has_none = newer.etag.is_none() && newer.last_modified.is_none();
+    // One without validators answers the validators of the request: those of the stored one.
+    has_none || FresheningTarget::of(&newer).admits(&newer, &stored.validators())
+}
+
+struct Fetch<'f> {
+    shard: &'f CacheShard,
+    route: &'f CacheRoute,
+}
+
+impl Fetch<'_> {
+    async fn send(&self, request: &FetchRequest) -> Result<Response<Incoming>, OriginError> {
+        let head = ForwardedHead {
+            method: &Method::GET,
+            version: request.version,
+            target: &request.target,
+            headers: &request.headers,
+            name: &self.shard.store.config.name,
+        };
+        let lines = request.stored.as_ref().map(StoredResponse::validator_lines);
+        let counts = self.shard.counts(request.route);
+        counts.fetches.increment();
+        let sent = self.shard.origins.send(self.route, head.for_store(self.route, lines.as_ref()));
+        let sent = sent.await;
+        if sent.as_ref().map_or(true, |response| response.status().is_server_error()) {
+            counts.fetch_failures.increment();
+        }
+        sent
+    }
+
+    async fn received(
+        &self,
+        request: &FetchRequest,
+        response: Response<Incoming>,
+        times: ExchangeTimes,
+        Recipients { lead, client }: Recipients,
+    ) {
+        let (head, body) = response.into_parts();
+        if head.status == StatusCode::NOT_MODIFIED {
+            lead.decide(self.validated(request, &head, times, lead.key()));
+            return;
+        }
+        if let Some(stored) = self.stands_in(request, head.status, times.received) {
+            let error = OriginError::Status(head.status);
+            lead.decide(Outcome::Failed(FailedFetch { error, stored: Some(Arc::new(stored)) }));
+            return;
+        }
+        let body = PassedBody::new(body, self.route.body_timeout);
+        let control = ResponseControl::of(&head.headers, self.route.targets());
+        let received = ReceivedResponse {
+            status: head.status,
+            headers: &head.headers,
+            control: &control,
+            times,
+        };
+        match self.shared_head(request, &received, &body, &lead) {
+            Ok(shared) => {
+                lead.decide(Outcome::Shared(Arc::new(shared)));
+                self.fill(request, &received, body, lead).await;
+            }
+            Err(refusal) => {
+                debug!(route = self.route.id, ?refusal, "an answer is not shared");
+                lead.decide_unshared(times.received);
+                // The client may have gone.
+                let _gone = client.send(Response::from_parts(head, body));
+            }
+        }
+    }
+
+    /// What a 304 makes of the stored response.
+    fn validated(
+        &self,
+        request: &FetchRequest,
+        head: &Parts,
+        times: ExchangeTimes,
+        key: &CacheKey,
+    ) -> Outcome {
+        let malformed = |text: &str| {
+            let error = OriginError::Malformed(text.into());
+            Outcome::Failed(FailedFetch { error, stored: None })
+        };
+        let Some(stored) = &request.stored else {
+            return malformed("304 to a request without conditions");
+        };
+        let freshening = Freshening {
+            request: &request.headers,
+            targets: self.route.targets(),
+            times,
+            rules: self.route.lifetime,
+        };
+        let Some(freshened) = stored.freshened(&head.headers, &freshening) else {
+            return malformed("304 with vary: *");
+        };
+        self.shard.counts(request.route).revalidated.increment();
+        self.shard.put(request.route, key, freshened.clone(), &request.headers);
+        Outcome::Validated(Arc::new(freshened))
+    }
+
+    /// The stored response, if it may be served instead of this error.
+    fn stands_in(
+        &self,
+        request: &FetchRequest,
+        status: StatusCode,
+        now: UnixSeconds,
+    ) -> Option<StoredResponse> {
+        let stored =
+            request.stored.as_ref().filter(|_| matches!(status.as_u16(), 500 | 502..=504))?;
+        let serves = stored.freshness().serves_errors(&request.control, now, self.route.reuse);
+        serves.then(|| stored.clone())
+    }
+
+    /// The head, if the answer may be stored and has room.
+    fn shared_head(
+        &self,
+        request: &FetchRequest,
+        received: &ReceivedResponse<'_>,
+        body: &PassedBody,
+        lead: &Lead,
+    ) -> Result<SharedHead, NotShared> {
+        let ReceivedResponse { status, headers, control, .. } = *received;
+        let heads = ExchangeHeads {
+            method: &Method::GET,
+            request: &request.headers,
+            request_control: &request.control,
+            status,
+            response: headers,
+            response_control: control,
+        };
+        check_storing(&heads, self.route.storing).map_err(NotShared::Refused)?;
+        let length = body.length();
+        let object_max = self.shard.store.config.limits.object_max as u64;
+        if length.is_some_and(|length| length > object_max) || !lead.has_room(length.unwrap_or(0)) {
+            return Err(NotShared::TooLarge);
+        }
+        let variant = Variant::of(headers, &request.headers).ok_or(NotShared::TooLarge)?;
+        Ok(SharedHead { status, headers: headers.clone(), variant, length })
+    }
+
+    /// Reads the body to its end, for those who wait, and stores it.
+    async fn fill(
+        &self,
+        request: &FetchRequest,
+        received: &ReceivedResponse<'_>,
+        mut body: PassedBody,
+        mut lead: Lead,
+    ) {
+        let object_max = self.shard.store.config.limits.object_max;
+        let mut length = 0;
+        while let Some(piece) = body.piece().await {
+            let piece: Bytes = match piece {
+                Ok(piece) => piece,
+                Err(error) => {
+                    debug!(route = self.route.id, %error, "an answer is not complete");
+                    self.shard.counts(request.route).fetch_failures.increment();
+                    lead.finish(Err(error));
+                    return;
+                }
+            };
+            length += piece.len();
+            let is_kept = length <= object_max && lead.has_room(piece.len() as u64);
+            lead.append(piece);
+            if !is_kept {
+                self.pass_on(body, lead).await;
+                return;
+            }
+        }
+        let body = StoredBody::new(lead.body());
+        let stored = StoredResponse::new(received, &request.headers, body, self.route.lifetime);
+        if let Some(stored) = stored.filter(StoredResponse::is_useful) {
+            self.shard.put(request.route, lead.key(), stored, &request.headers);
+        }
+        lead.finish(Ok(()));
+    }
+
+    /// A body that turned out too large: only those who read it now get it.
+    async fn pass_on(&self, mut body: PassedBody, mut lead: Lead) {
+        while lead.pass_on().await {
+            match body.piece().await {
+                Some(Ok(piece)) => lead.append(piece),
+                Some(Err(error)) => return lead.finish(Err(error)),
+                None => return lead.finish(Ok(())),
+            }
+        }
+    }
+}
+
+/// Why an answer is for one client.
+#[derive(Clone, Copy, Debug)]
+enum NotShared {
+    /// It may not be stored. The reason is for the log.
+    Refused(#[expect(dead_code, reason = "the log shows it")] StoringRefusal),
+    /// It does not fit.
+    TooLarge,
+}

@@ -1,0 +1,168 @@
+//! Requests to origins, and what is wrong with their answers.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cache_core::fields::forwarding::connection::remove_connection_fields;
+use cache_core::fields::forwarding::{CDN_LOOP, via_member};
+use cache_core::store::answer::ValidatorLines;
+use http_body_util::{Either, Full};
+use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestBody, RequestError};
+use http_kit::dns::SystemNames;
+use http_kit::tls::client_config;
+use hyper::body::Incoming;
+use hyper::header::{
+    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING, VIA,
+};
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+
+use crate::config::CacheRoute;
+
+/// Idle connections to one origin, per shard.
+const IDLE_PER_ORIGIN_MAX: usize = 64;
+/// An idle connection is closed after this time. Many servers keep theirs for longer.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A request to an origin fails at the latest then, whatever its route says.
+const ANSWER_TIMEOUT_MAX: Duration = Duration::from_secs(600);
+
+/// Why there is no answer of the origin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OriginError {
+    #[error("the origin cannot be reached: {0}")]
+    Unreachable(Arc<str>),
+    #[error("the origin did not answer in time")]
+    TimedOut,
+    #[error("the origin's answer is not HTTP: {0}")]
+    Malformed(Arc<str>),
+    #[error("the origin's answer broke off: {0}")]
+    BrokenOff(Arc<str>),
+    #[error("the origin's answer stalled")]
+    Stalled,
+    #[error("the origin answered {0}")]
+    Status(StatusCode),
+    #[error("the request that fetched it ended")]
+    Abandoned,
+}
+
+impl From<RequestError> for OriginError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::TimedOut => Self::TimedOut,
+            RequestError::Broken(text) => Self::Malformed(text.into()),
+            other => Self::Unreachable(other.to_string().into()),
+        }
+    }
+}
+
+/// Connections to all origins of one shard.
+pub(crate) struct Origins(HttpClient);
+
+impl Origins {
+    /// Must run within a runtime.
+    pub fn new(connections_max: usize) -> Rc<Self> {
+        let options = ClientOptions {
+            timeout: ANSWER_TIMEOUT_MAX,
+            idle_timeout: IDLE_TIMEOUT,
+            idle_per_host_max: IDLE_PER_ORIGIN_MAX.min(connections_max.max(1)),
+            connections_max: connections_max.max(1),
+            addresses: AddressRule::Any,
+            tls: Arc::new(client_config(None)),
+        };
+        Rc::new(Self(HttpClient::new(options, Arc::new(SystemNames::new()))))
+    }
+
+    /// The head of the answer, checked, and its body as it comes.
+    pub async fn send(
+        &self,
+        route: &CacheRoute,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, OriginError> {
+        let answered = tokio::time::timeout(route.answer_timeout, self.0.send(request)).await;
+        let mut response = answered.map_err(|_| OriginError::TimedOut)??;
+        let headers = response.headers_mut();
+        // Two framings: what one reader takes for the end is the middle for another (RFC 9112,
+        // section 6.3).
+        if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
+            let text = "it has a content-length and a transfer-encoding";
+            return Err(OriginError::Malformed(text.into()));
+        }
+        remove_connection_fields(headers);
+        Ok(response)
+    }
+}
+
+/// A request of a client, as it goes to the origin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForwardedHead<'f> {
+    pub method: &'f Method,
+    pub version: Version,
+    /// Path and query of the key, which the origin is asked for.
+    pub target: &'f PathAndQuery,
+    pub headers: &'f HeaderMap,
+    /// This cache's name.
+    pub name: &'f str,
+}
+
+impl ForwardedHead<'_> {
+    /// A request for the whole response, which may then be stored.
+    pub fn for_store(
+        &self,
+        route: &CacheRoute,
+        validators: Option<&ValidatorLines>,
+    ) -> Request<RequestBody> {
+        let mut request = self.with_body(route, Either::Left(Full::new(Bytes::new())));
+        let headers = request.headers_mut();
+        for name in
+            [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE]
+        {
+            headers.remove(name);
+        }
+        headers.remove(CONTENT_LENGTH);
+        if let Some(ValidatorLines { etag, last_modified }) = validators {
+            let lines = [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, last_modified)];
+            for (name, line) in lines {
+                if let Some(line) = line {
+                    headers.insert(name, line.clone());
+                }
+            }
+        }
+        request
+    }
+
+    /// The client's own request.
+    pub fn with_body(&self, route: &CacheRoute, body: RequestBody) -> Request<RequestBody> {
+        let mut headers = self.headers.clone();
+        remove_connection_fields(&mut headers);
+        headers.remove(EXPECT);
+        if let Some(host) = &route.origin_host {
+            headers.insert(HOST, HeaderValue::from_str(host).expect("it was checked"));
+        }
+        let text = |text: &str| HeaderValue::from_str(text).expect("a name is a token");
+        headers.append(VIA, text(&via_member(self.version, self.name)));
+        headers.append(&CDN_LOOP, text(self.name));
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.uri(route);
+        *request.headers_mut() = headers;
+        request
+    }
+
+    fn uri(&self, route: &CacheRoute) -> Uri {
+        let origin = &route.origin;
+        let mut parts = hyper::http::uri::Parts::default();
+        let is_tls = origin.scheme() == "https";
+        parts.scheme = Some(if is_tls { Scheme::HTTPS } else { Scheme::HTTP });
+        let host = origin.host_str().unwrap_or_default();
+        let authority = match origin.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        parts.authority = Authority::try_from(authority).ok();
+        parts.path_and_query = Some(self.target.clone());
+        Uri::from_parts(parts).expect("an origin is a URI")
+    }
+}

@@ -1,0 +1,112 @@
+//! Simultaneous misses share one fetch, and get its body as it comes.
+
+use std::io::Write as _;
+use std::sync::mpsc::channel;
+
+use super::fixtures::Proxy;
+
+#[test]
+fn a_thousand_misses_are_one_fetch_and_see_the_first_byte_before_the_last() {
+    let proxy = Proxy::start("");
+    let (release, released) = channel();
+    proxy.origin.script(move |_, stream| {
+        let head =
+            "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 10\r\n\r\n01234";
+        stream.write_all(head.as_bytes()).unwrap();
+        released.recv().unwrap();
+        stream.write_all(b"56789").is_ok()
+    });
+    let mut clients: Vec<_> = (0..1_000).map(|_| proxy.client()).collect();
+    for client in &mut clients {
+        client.write("GET / HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.head().status, 200);
+        assert_eq!(client.bytes(5), b"01234");
+    }
+    release.send(()).unwrap();
+    for client in &mut clients {
+        assert_eq!(client.bytes(5), b"56789");
+    }
+    assert_eq!(proxy.origin.received().len(), 1);
+    assert_eq!(proxy.get("/", &[]).cache(), "hit");
+}
+
+#[test]
+fn those_whom_the_answer_does_not_fit_fetch_for_themselves() {
+    let proxy = Proxy::start("");
+    let varies =
+        "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\nvary: x-team\r\ncontent-length: 1\r\n\r\n";
+    let (release, released) = channel();
+    proxy.origin.script(move |_, stream| {
+        stream.write_all(varies.as_bytes()).unwrap();
+        released.recv().unwrap();
+        stream.write_all(b"a").is_ok()
+    });
+    let ask = |team: &str| {
+        let mut client = proxy.client();
+        client.write(&format!("GET / HTTP/1.1\r\nhost: cdn.example\r\nx-team: {team}\r\n\r\n"));
+        client
+    };
+    let (mut first, mut same) = (ask("a"), ask("a"));
+    let heads = [first.head(), same.head()];
+    proxy.origin.raw(format!("{varies}b"));
+    assert_eq!(ask("b").answer("GET").text(), "b");
+    release.send(()).unwrap();
+    assert_eq!((first.bytes(1), same.bytes(1)), (b"a".to_vec(), b"a".to_vec()));
+    let mut handled = heads.map(|head| head.cache());
+    handled.sort();
+    let miss = "fwd=uri-miss; fwd-status=200; stored";
+    assert_eq!(handled, [miss.to_owned(), format!("{miss}; collapsed")]);
+    assert_eq!(proxy.origin.received().len(), 2);
+}
+
+#[test]
+fn a_key_that_is_not_shared_makes_the_next_ones_not_wait() {
+    let proxy = Proxy::start("");
+    let own = "200 OK\r\ncache-control: private\r\n";
+    proxy.origin.answer(own, "one");
+    assert_eq!(proxy.get("/", &[]).text(), "one");
+    // The origin holds both answers back until it has both requests.
+    let mut clients = [proxy.client(), proxy.client()];
+    for client in &mut clients {
+        client.write("GET / HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+    }
+    proxy.origin.until_received(3);
+    proxy.origin.answer(own, "two").answer(own, "two");
+    for client in &mut clients {
+        assert_eq!(client.answer("GET").text(), "two");
+    }
+}
+
+#[test]
+fn a_fetch_goes_on_without_its_client() {
+    let proxy = Proxy::start("");
+    let mut client = proxy.client();
+    client.write("GET / HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+    proxy.origin.until_received(1);
+    let mut waiting = proxy.client();
+    waiting.write("GET / HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+    drop(client);
+    proxy.origin.answer("200 OK\r\ncache-control: max-age=60\r\n", "hello");
+    assert_eq!(waiting.answer("GET").text(), "hello");
+    assert_eq!(proxy.get("/", &[]).cache(), "hit");
+    assert_eq!(proxy.origin.received().len(), 1);
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_passed_on_and_not_stored() {
+    let proxy = Proxy::with("object_max = \"64KiB\"", "");
+    let large = "x".repeat(1 << 20);
+    // With a length and without one.
+    proxy.origin.answer("200 OK\r\ncache-control: max-age=60\r\n", &large);
+    let answer = proxy.get("/a", &[]);
+    assert!(answer.is_complete && answer.body.len() == 1 << 20);
+    let chunk = format!("{:x}\r\n{}\r\n", large.len() / 8, &large[..large.len() / 8]);
+    let head = "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ntransfer-encoding: chunked\r\n\r\n";
+    proxy.origin.raw(format!("{head}{}0\r\n\r\n", chunk.repeat(8)));
+    let answer = proxy.get("/b", &[]);
+    assert!(answer.is_complete && answer.body.len() == 1 << 20);
+    proxy.origin.answer("200 OK\r\n", "again");
+    assert_eq!(proxy.get("/b", &[]).text(), "again");
+}

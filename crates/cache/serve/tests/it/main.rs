@@ -1,0 +1,6 @@
+//! The cache between clients and origins, over sockets.
+
+mod bad_input;
+mod collapsing;
+mod fixtures;
+mod semantics;
