@@ -4,6 +4,7 @@
 //! Owns the command line. Each command prints one line of JSON per measurement; `bench/run.py`
 //! decides how often each runs, and what its figures mean.
 
+mod bare;
 mod hit_ratio;
 mod locks;
 mod lookup;
@@ -26,6 +27,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Serve the answer of a hit by bare hyper, on one thread.
+    Bare(bare::Options),
     /// Reads of one hot value by 1 to N threads under each kind of lock, with a few writes.
     Locks(locks::Options),
     /// Look-ups by 1 to N threads in the directory and in other caches that have all keys.
@@ -36,6 +39,7 @@ enum Command {
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
+        Command::Bare(options) => bare::run(&options, &mut say),
         Command::Locks(options) => locks::run(&options, &mut say),
         Command::Lookup(options) => lookup::run(&options, &mut say),
         Command::HitRatio(options) => hit_ratio::run(&options, &mut say),

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use http::Uri;
-use http::uri::Scheme;
 
 /// How queries count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,26 +23,108 @@ pub struct QueryRules {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey(Box<str>);
 
+/// The target URI of a request, in its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetUri<'u> {
+    /// `http` or `https`.
+    pub scheme: &'u str,
+    /// Host, and perhaps a port.
+    pub authority: &'u str,
+    /// Begins with a slash, or is empty.
+    pub path: &'u str,
+    /// Without its question mark. None if there is none.
+    pub query: Option<&'u str>,
+}
+
+impl<'u> TargetUri<'u> {
+    /// Of an absolute URI. None if it lacks its scheme or host.
+    pub fn of(uri: &'u Uri) -> Option<Self> {
+        let authority = uri.authority()?.as_str();
+        Some(Self { scheme: uri.scheme_str()?, authority, path: uri.path(), query: uri.query() })
+    }
+
+    /// The authority without a port, and without what stands before the host.
+    pub fn host(&self) -> &'u str {
+        self.host_and_port().0
+    }
+
+    fn host_and_port(&self) -> (&'u str, Option<&'u str>) {
+        let authority = self.authority.rsplit_once('@').map_or(self.authority, |(_, host)| host);
+        match authority.rsplit_once(':') {
+            // The colons of an address are between brackets.
+            Some((host, port)) if !port.contains(']') => (host, Some(port)),
+            _ => (authority, None),
+        }
+    }
+
+    /// Appends the key. Most have nothing to normalise, and are copied. False if there is none: the
+    /// host is missing, or the port is no number.
+    pub fn write_key(&self, rules: &QueryRules, key: &mut String) -> bool {
+        let (host, port) = self.host_and_port();
+        let default = if self.scheme == "https" { 443 } else { 80 };
+        let port = port.filter(|port| !port.is_empty()).map(str::parse::<u16>).transpose();
+        let Ok(port) = port else { return false };
+        if host.is_empty() {
+            return false;
+        }
+        key.push_str(self.scheme);
+        key.push_str("://");
+        key.extend(host.chars().map(|char| char.to_ascii_lowercase()));
+        if let Some(port) = port.filter(|port| *port != default) {
+            let _infallible = write!(key, ":{port}");
+        }
+        match self.path {
+            path if path.contains('%') || path.contains("/.") => {
+                key.push_str(&without_dots(&normal_escapes(path)));
+            }
+            "" => key.push('/'),
+            path => key.push_str(path),
+        }
+        if let Some(query) = self.query {
+            let is_normal = rules.allowed.is_none() && !rules.is_sorted && !query.contains('%');
+            let normal = match is_normal {
+                true => Some(Cow::Borrowed(query)),
+                false => normal_query(query, rules).map(Cow::Owned),
+            };
+            if let Some(query) = normal {
+                key.push('?');
+                key.push_str(&query);
+            }
+        }
+        true
+    }
+}
+
 impl CacheKey {
     /// Of an absolute URI. None if it lacks its scheme or host.
     pub fn of(uri: &Uri, rules: &QueryRules) -> Option<Self> {
-        let scheme = uri.scheme()?;
-        let mut key = format!("{scheme}://{}", uri.host()?.to_ascii_lowercase());
-        let default = if *scheme == Scheme::HTTPS { 443 } else { 80 };
-        if let Some(port) = uri.port_u16().filter(|port| *port != default) {
-            let _infallible = write!(key, ":{port}");
-        }
-        key += &without_dots(&normal_escapes(uri.path()));
-        if let Some(query) = uri.query().and_then(|query| normal_query(query, rules)) {
-            key.push('?');
-            key += &query;
-        }
-        Some(Self(key.into()))
+        let mut key = String::new();
+        TargetUri::of(uri)?.write_key(rules, &mut key).then(|| Self(key.into()))
+    }
+
+    /// Of a text that [`TargetUri::write_key`] wrote.
+    pub fn written(key: &str) -> Self {
+        Self(key.into())
     }
 
     /// The normalised URI.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Host, and the port unless it is the scheme's own: the `Host` of a request to the origin.
+    pub fn authority(&self) -> &str {
+        self.split().0
+    }
+
+    /// Path and query, for which the origin is asked.
+    pub fn target(&self) -> &str {
+        self.split().1
+    }
+
+    fn split(&self) -> (&str, &str) {
+        let rest = self.0.split_once("://").map_or(&*self.0, |(_, rest)| rest);
+        rest.split_at(rest.find('/').unwrap_or(rest.len()))
     }
 }
 

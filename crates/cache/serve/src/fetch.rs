@@ -15,7 +15,6 @@ use cache_core::rules::vary::Variant;
 use cache_core::store::response::{Freshening, ReceivedResponse, StoredBody, StoredResponse};
 use hyper::body::Incoming;
 use hyper::http::response::Parts;
-use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Response, StatusCode, Version};
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -30,7 +29,6 @@ use crate::shard::CacheShard;
 pub(crate) struct FetchRequest {
     pub route: usize,
     pub version: Version,
-    pub target: PathAndQuery,
     pub headers: HeaderMap,
     pub control: RequestControl,
     /// What is validated. None if nothing is stored.
@@ -54,14 +52,15 @@ pub(crate) async fn fetch(shard: Rc<CacheShard>, request: FetchRequest, recipien
     let mut request = request;
     let fetch = Fetch { shard: &shard, route: &route };
     let requested = shard.now();
-    let mut sent = fetch.send(&request).await;
+    let key = recipients.lead.key();
+    let mut sent = fetch.send(&request, key).await;
     if let (Ok(response), Some(stored)) = (&sent, &request.stored)
         && response.status() == StatusCode::NOT_MODIFIED
         && !is_about(response.headers(), stored, shard.now())
     {
         // It is about a response that is not stored (RFC 9111, section 4.3.4).
         request.stored = None;
-        sent = fetch.send(&request).await;
+        sent = fetch.send(&request, key).await;
     }
     let times = ExchangeTimes { requested, received: shard.now() };
     match sent {
@@ -89,11 +88,15 @@ struct Fetch<'f> {
 }
 
 impl Fetch<'_> {
-    async fn send(&self, request: &FetchRequest) -> Result<Response<Incoming>, OriginError> {
+    async fn send(
+        &self,
+        request: &FetchRequest,
+        key: &CacheKey,
+    ) -> Result<Response<Incoming>, OriginError> {
         let head = ForwardedHead {
             method: &Method::GET,
             version: request.version,
-            target: &request.target,
+            key,
             headers: &request.headers,
             name: &self.shard.store.config.name,
         };

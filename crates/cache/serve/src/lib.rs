@@ -4,8 +4,8 @@
 //! What may be stored and what answers a request is decided in `cache-core`.
 //!
 //! Its modules are layers, each of which imports only those to its left: `config`, `counters`,
-//! `origin`, `fill`, `answers`, `store`, `shard`, `fetch`, `exchange`, `proxy`,
-//! `exposition`, `service`.
+//! `origin`, `fill`, `answers`, `store`, `shard`, `fetch`, `routed`, `exchange`,
+//! `proxy`, `exposition`, `service`.
 
 mod answers;
 mod config;
@@ -16,6 +16,7 @@ mod fetch;
 mod fill;
 mod origin;
 mod proxy;
+mod routed;
 mod service;
 mod shard;
 mod store;

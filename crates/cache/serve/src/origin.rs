@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cache_core::fields::forwarding::connection::remove_connection_fields;
 use cache_core::fields::forwarding::{CDN_LOOP, via_member};
+use cache_core::key::CacheKey;
 use cache_core::store::answer::ValidatorLines;
 use http_body_util::{Either, Full};
 use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestBody, RequestError};
@@ -100,8 +101,8 @@ impl Origins {
 pub(crate) struct ForwardedHead<'f> {
     pub method: &'f Method,
     pub version: Version,
-    /// Path and query of the key, which the origin is asked for.
-    pub target: &'f PathAndQuery,
+    /// The origin is asked for its path and query, and sees its host.
+    pub key: &'f CacheKey,
     pub headers: &'f HeaderMap,
     /// This cache's name.
     pub name: &'f str,
@@ -138,10 +139,10 @@ impl ForwardedHead<'_> {
         let mut headers = self.headers.clone();
         remove_connection_fields(&mut headers);
         headers.remove(EXPECT);
-        if let Some(host) = &route.origin_host {
-            headers.insert(HOST, HeaderValue::from_str(host).expect("it was checked"));
-        }
-        let text = |text: &str| HeaderValue::from_str(text).expect("a name is a token");
+        let text = |text: &str| HeaderValue::from_str(text).expect("names and keys are checked");
+        // HTTP/2 has no such field, and in an absolute URI the host stands above it (RFC 9112,
+        // section 3.2.2).
+        headers.insert(HOST, text(route.origin_host.as_deref().unwrap_or(self.key.authority())));
         headers.append(VIA, text(&via_member(self.version, self.name)));
         headers.append(&CDN_LOOP, text(self.name));
         let mut request = Request::new(body);
@@ -162,7 +163,7 @@ impl ForwardedHead<'_> {
             None => host.to_owned(),
         };
         parts.authority = Authority::try_from(authority).ok();
-        parts.path_and_query = Some(self.target.clone());
+        parts.path_and_query = PathAndQuery::try_from(self.key.target()).ok();
         Uri::from_parts(parts).expect("an origin is a URI")
     }
 }

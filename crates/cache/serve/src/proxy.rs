@@ -1,15 +1,14 @@
 //! The listener: which requests are refused, and the route and key of the others.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use cache_core::fields::forwarding::passes;
-use cache_core::key::CacheKey;
+use cache_core::key::{CacheKey, TargetUri};
+use cache_core::rules::control::RequestControl;
 use http_kit::head::MalformedHead;
 use hyper::header::{ALLOW, HOST, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::http::uri::{PathAndQuery, Scheme};
-use hyper::{Method, Response, StatusCode, Uri};
+use hyper::{Method, Response, StatusCode};
 use runtime::service::{
     ClientConnection, ConnectionOptions, HttpRequest, HttpService, LocalFuture, ServiceShard,
 };
@@ -17,6 +16,7 @@ use runtime::service::{
 use crate::answers::body::CacheBody;
 use crate::answers::error;
 use crate::exchange::ClientExchange;
+use crate::routed::RoutedRequest;
 use crate::shard::CacheShard;
 
 /// Requests that go round in circles (RFC 5842, section 7.2).
@@ -36,8 +36,8 @@ impl ServiceShard for CacheShard {
     fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()> {
         let heads = self.store.config.heads;
         let scheme = match self.store.config.tls {
-            Some(_) => Scheme::HTTPS,
-            None => Scheme::HTTP,
+            Some(_) => "https",
+            None => "http",
         };
         Box::pin(connection.serve_http(heads, CacheHttp { shard: self, scheme }))
     }
@@ -45,7 +45,7 @@ impl ServiceShard for CacheShard {
 
 struct CacheHttp {
     shard: Rc<CacheShard>,
-    scheme: Scheme,
+    scheme: &'static str,
 }
 
 impl HttpService for CacheHttp {
@@ -67,25 +67,38 @@ impl HttpService for CacheHttp {
             let text = "the request has passed this cache before: an origin is the cache itself";
             return error(name, LOOP_DETECTED, text);
         }
-        let Some(host) = host_of(&head) else {
+        let Some(target) = target_of(self.scheme, &head) else {
             return error(name, StatusCode::BAD_REQUEST, "the request names no host");
         };
-        let host_alone = host.rsplit_once(':').map_or(&*host, |(host, _)| host);
-        let Some(at) = self.shard.route(host_alone, head.uri.path()) else {
-            let text = format!("no route has the host `{host_alone}` and this path");
+        let Some(at) = self.shard.route(target.host(), target.path) else {
+            let text = format!("no route has the host `{}` and this path", target.host());
             return error(name, StatusCode::NOT_FOUND, &text);
         };
-        let route = Arc::clone(self.shard.route_at(at));
-        let uri = absolute(&self.scheme, &host, &head.uri);
-        let Some(key) = uri.as_ref().and_then(|uri| CacheKey::of(uri, &route.query)) else {
+        let route = self.shard.route_at(at);
+        let routed = RoutedRequest { shard: &self.shard, at, route, head: &head };
+        let is_stored = route.is_cached && matches!(head.method, Method::GET | Method::HEAD);
+        let control = RequestControl::of(&head.headers);
+        let looked_up = self.shard.with_key(target, &route.query, |key| {
+            let answer = is_stored.then(|| routed.look_up(key, &control));
+            // Most hits need no key of their own.
+            let is_enough = matches!(&answer, Some(Ok(answer)) if !answer.is_validated_meanwhile);
+            (answer, (!is_enough).then(|| CacheKey::written(key)))
+        });
+        let Some((answer, key)) = looked_up else {
             return error(name, StatusCode::BAD_REQUEST, "the request's URI is malformed");
         };
-        let target = target_of(&key);
-        let exchange = ClientExchange { shard: &self.shard, at, route: &route, key, target, head };
-        match exchange.head.method {
-            Method::GET if route.is_cached => exchange.get().await,
-            Method::HEAD if route.is_cached => exchange.head().await,
-            _ => exchange.other(body).await,
+        let exchange = key.map(|key| ClientExchange { routed, key });
+        match (answer, exchange) {
+            (Some(Ok(answer)), exchange) => {
+                if let Some(exchange) = exchange {
+                    exchange.validate_meanwhile(&control);
+                }
+                routed.hit(answer)
+            }
+            // What a fetch needs is large, and a hit must not have room for it.
+            (Some(Err(missing)), Some(exchange)) => Box::pin(exchange.miss(missing, control)).await,
+            (None, Some(exchange)) => Box::pin(exchange.other(body)).await,
+            (_, None) => unreachable!("only hits have no key"),
         }
     }
 
@@ -95,26 +108,14 @@ impl HttpService for CacheHttp {
     }
 }
 
-/// Of HTTP/2 and of absolute URIs, else of the header. None if it is not text.
-fn host_of(head: &Parts) -> Option<String> {
-    if let Some(authority) = head.uri.authority() {
-        return Some(authority.as_str().to_owned());
-    }
-    let host = head.headers.get(HOST)?.to_str().ok()?;
-    (!host.is_empty()).then(|| host.to_owned())
-}
-
-/// The target URI of a request (RFC 9110, section 7.1).
-fn absolute(scheme: &Scheme, host: &str, uri: &Uri) -> Option<Uri> {
-    let target = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+/// The target URI of a request (RFC 9110, section 7.1): with the authority of HTTP/2 and of absolute
+/// URIs, else of the header. None if that is missing or not text.
+fn target_of<'h>(scheme: &'h str, head: &'h Parts) -> Option<TargetUri<'h>> {
+    let authority = match head.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => head.headers.get(HOST)?.to_str().ok().filter(|host| !host.is_empty())?,
+    };
     // `*` of OPTIONS is of the server.
-    let target = if target == "*" { "/" } else { target };
-    Uri::builder().scheme(scheme.clone()).authority(host).path_and_query(target).build().ok()
-}
-
-/// The path and query of a key.
-fn target_of(key: &CacheKey) -> PathAndQuery {
-    let uri = Uri::try_from(key.as_str()).ok();
-    let target = uri.and_then(|uri| uri.path_and_query().cloned());
-    target.unwrap_or_else(|| PathAndQuery::from_static("/"))
+    let path = if head.uri.path() == "*" { "/" } else { head.uri.path() };
+    Some(TargetUri { scheme, authority, path, query: head.uri.query() })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bravo::Handle;
 use bytes::BytesMut;
 use cache_core::fields::dates::UnixSeconds;
-use cache_core::key::CacheKey;
+use cache_core::key::{CacheKey, QueryRules, TargetUri};
 use cache_core::store::answer::{AnswerContext, CacheAnswer, ClientRequest, ReadyAnswer};
 use cache_core::store::response::{Resource, StoredResponse};
 use hyper::HeaderMap;
@@ -32,6 +32,8 @@ pub(crate) struct CacheShard {
     pub via: HeaderValue,
     handle: RefCell<Handle>,
     buffer: RefCell<BytesMut>,
+    /// The key of the request that is looked up.
+    key: RefCell<String>,
     /// Separates parts of an answer with several ranges: random, so that no body contains it.
     boundary: String,
     /// By route.
@@ -60,6 +62,7 @@ impl CacheShard {
             via: HeaderValue::try_from(via).expect("a name is a token"),
             handle: RefCell::new(handle),
             buffer: RefCell::new(BytesMut::with_capacity(BUFFER_BYTES)),
+            key: RefCell::default(),
             boundary: format!("{:032x}", rand::random::<u128>()),
             counts,
         })
@@ -82,10 +85,22 @@ impl CacheShard {
         &self.counts[route]
     }
 
+    /// Writes the key of a request and reads it, without a copy of its own. None if there is none.
+    pub fn with_key<R>(
+        &self,
+        target: TargetUri<'_>,
+        rules: &QueryRules,
+        read: impl FnOnce(&str) -> R,
+    ) -> Option<R> {
+        let mut key = self.key.borrow_mut();
+        key.clear();
+        target.write_key(rules, &mut key).then(|| read(&key))
+    }
+
     /// Asks the store. None if nothing is stored for the key.
     pub fn look_up(
         &self,
-        key: &CacheKey,
+        key: &str,
         request: ClientRequest<'_>,
         context: AnswerContext<'_>,
     ) -> Option<CacheAnswer> {
@@ -110,7 +125,7 @@ impl CacheShard {
     /// A copy of the stored response that answers a request. None if none does.
     pub fn stored(&self, key: &CacheKey, request: &HeaderMap) -> Option<StoredResponse> {
         let select = |resource: &Resource| resource.select(request).cloned();
-        self.store.probe(&mut self.handle.borrow_mut(), key, select).flatten()
+        self.store.probe(&mut self.handle.borrow_mut(), key.as_str(), select).flatten()
     }
 
     /// Stores a response to a request.

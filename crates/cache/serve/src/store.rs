@@ -32,10 +32,10 @@ impl SharedStore {
     pub fn probe<R>(
         &self,
         handle: &mut Handle,
-        key: &CacheKey,
+        key: &str,
         visit: impl FnOnce(&Resource) -> R,
     ) -> Option<R> {
-        self.directory.probe(handle, key.as_str().as_bytes(), visit)
+        self.directory.probe(handle, key.as_bytes(), visit)
     }
 
     /// Stores a response to a request. Returns what went for it.

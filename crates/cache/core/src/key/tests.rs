@@ -31,10 +31,14 @@ fn equal_resources_have_equal_keys() {
         ("http://a/B", "http://a/B"),
         ("http://a/?", "http://a/?"),
         ("http://a/?b=%41&a", "http://a/?b=A&a"),
+        ("http://user@A:80/", "http://a/"),
+        ("http://a:/", "http://a/"),
     ] {
         check(uri, &all, want);
     }
     assert_eq!(CacheKey::of(&"/path".parse().unwrap(), &all), None);
+    let key = CacheKey::of(&"http://a:81/b?c=/".parse().unwrap(), &all).unwrap();
+    assert_eq!((key.authority(), key.target()), ("a:81", "/b?c=/"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a stored resource says to a request: the answer itself, as far as it needs no origin.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
@@ -10,6 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::response::{Resource, StoredBody, StoredResponse};
+use crate::cache_status::CacheStatus;
 use crate::fields::dates::UnixSeconds;
 use crate::rules::control::{FieldScope, RequestControl};
 use crate::rules::ranges::{ByteRange, MultipartRanges, RequestedRanges, unsatisfied_range};
@@ -62,6 +63,8 @@ pub struct ReadyAnswer {
     pub body: AnswerBody,
     /// How fresh it is.
     pub served: ServedFreshness,
+    /// That it is a hit, for `Cache-Status`.
+    pub cache_status: HeaderValue,
     /// Whether the origin is to be asked meanwhile.
     pub is_validated_meanwhile: bool,
 }
@@ -84,6 +87,8 @@ pub struct AnswerContext<'c> {
     pub rules: ReuseRules,
     /// A text that no body contains, for several ranges: long, and chosen at random.
     pub boundary: &'c str,
+    /// The cache's, in `Cache-Status`: a token.
+    pub name: &'c str,
 }
 
 impl Resource {
@@ -124,6 +129,7 @@ impl StoredResponse {
         buffer: &mut BytesMut,
         served: ServedFreshness,
     ) -> Option<ReadyAnswer> {
+        let mut copying = AnswerCopy { stored: self, name: context.name, buffer, served };
         let validators = self.validators();
         // Conditions are ignored where the answer without them would be no success (RFC 9110,
         // section 13.2.1).
@@ -133,15 +139,15 @@ impl StoredResponse {
         };
         let parts = match condition {
             Condition::AskOrigin => return None,
-            Condition::Fails(status) => return Some(self.without_content(status, buffer, served)),
+            Condition::Fails(status) => return Some(copying.without_content(status)),
             Condition::Holds => self.requested_parts(request, context.now),
         };
         Some(match parts {
-            RequestedRanges::Whole => self.whole(request.method, buffer, served),
-            RequestedRanges::Unsatisfiable => self.unsatisfied(buffer, served),
+            RequestedRanges::Whole => copying.whole(request.method),
+            RequestedRanges::Unsatisfiable => copying.unsatisfied(),
             RequestedRanges::Parts(parts) => match parts[..] {
-                [part] => self.part(part, buffer, served),
-                _ => self.multipart(parts, context.boundary, buffer, served),
+                [part] => copying.part(part),
+                _ => copying.multipart(parts, context.boundary),
             },
         })
     }
@@ -158,128 +164,123 @@ impl StoredResponse {
         }
     }
 
-    fn whole(
-        &self,
-        method: &Method,
-        buffer: &mut BytesMut,
-        served: ServedFreshness,
-    ) -> ReadyAnswer {
-        let length = self.body.length();
+    /// Whether a field may be sent although the origin has not validated it.
+    fn is_sent(&self, name: &HeaderName) -> bool {
+        match self.unvalidated_fields() {
+            FieldScope::Fields(names) => !names.contains(name),
+            FieldScope::Nothing | FieldScope::Whole => true,
+        }
+    }
+}
+
+/// An answer that is being copied from a stored response.
+struct AnswerCopy<'a> {
+    stored: &'a StoredResponse,
+    name: &'a str,
+    buffer: &'a mut BytesMut,
+    served: ServedFreshness,
+}
+
+impl AnswerCopy<'_> {
+    fn whole(&mut self, method: &Method) -> ReadyAnswer {
+        let StoredResponse { status, body, .. } = self.stored;
+        let length = body.length();
         let end = if *method == Method::HEAD { 0 } else { length };
-        let all = ByteRange { start: 0, end };
-        let Copied { mut headers, body } = self.copy(all, buffer, served, |_| true);
-        if self.status != StatusCode::NO_CONTENT {
-            headers.insert(CONTENT_LENGTH, length.into());
-        }
-        self.ready(self.status, headers, body, served)
+        let said = (*status != StatusCode::NO_CONTENT).then_some(length);
+        self.copy(*status, ByteRange { start: 0, end }, said, |_| true)
     }
 
-    fn part(
-        &self,
-        range: ByteRange,
-        buffer: &mut BytesMut,
-        served: ServedFreshness,
-    ) -> ReadyAnswer {
-        let Copied { mut headers, body } = self.copy(range, buffer, served, |_| true);
-        headers.insert(CONTENT_RANGE, value(range.content_range(self.body.length())));
-        headers.insert(CONTENT_LENGTH, range.bytes().into());
-        self.ready(StatusCode::PARTIAL_CONTENT, headers, body, served)
-    }
-
-    fn multipart(
-        &self,
-        parts: Vec<ByteRange>,
-        boundary: &str,
-        buffer: &mut BytesMut,
-        served: ServedFreshness,
-    ) -> ReadyAnswer {
-        let content_type =
-            self.head.first(&CONTENT_TYPE).and_then(|line| str::from_utf8(line).ok());
-        let multipart = MultipartRanges::new(parts, content_type, self.body.length(), boundary);
-        let Copied { mut headers, .. } = self.copy(NOTHING, buffer, served, |_| true);
-        let mut pieces = Vec::new();
-        for (head, part) in multipart.parts() {
-            pieces.push(Bytes::copy_from_slice(head.as_bytes()));
-            pieces.extend(self.body.slices(part));
-        }
-        pieces.push(Bytes::copy_from_slice(multipart.end().as_bytes()));
-        let content_type = format!("multipart/byteranges; boundary={boundary}");
-        headers.insert(CONTENT_TYPE, value(content_type));
-        headers.insert(CONTENT_LENGTH, multipart.content_length().into());
-        self.ready(StatusCode::PARTIAL_CONTENT, headers, AnswerBody::Pieces(pieces), served)
-    }
-
-    fn unsatisfied(&self, buffer: &mut BytesMut, served: ServedFreshness) -> ReadyAnswer {
-        let mut answer = self.without_content(StatusCode::RANGE_NOT_SATISFIABLE, buffer, served);
-        answer.headers.insert(CONTENT_RANGE, value(unsatisfied_range(self.body.length())));
-        answer.headers.insert(CONTENT_LENGTH, 0.into());
+    fn part(&mut self, range: ByteRange) -> ReadyAnswer {
+        let mut answer =
+            self.copy(StatusCode::PARTIAL_CONTENT, range, Some(range.bytes()), |_| true);
+        let content_range = range.content_range(self.stored.body.length());
+        answer.headers.insert(CONTENT_RANGE, value(content_range));
         answer
     }
 
-    /// With the fields that say which response it is about (RFC 9110, section 15.4.5).
-    fn without_content(
-        &self,
-        status: StatusCode,
-        buffer: &mut BytesMut,
-        served: ServedFreshness,
-    ) -> ReadyAnswer {
-        let about = [CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, LAST_MODIFIED, VARY];
-        let Copied { headers, body } =
-            self.copy(NOTHING, buffer, served, |name| about.contains(name));
-        self.ready(status, headers, body, served)
+    fn multipart(&mut self, parts: Vec<ByteRange>, boundary: &str) -> ReadyAnswer {
+        let StoredResponse { head, body, .. } = self.stored;
+        let content_type = head.first(&CONTENT_TYPE).and_then(|line| str::from_utf8(line).ok());
+        let multipart = MultipartRanges::new(parts, content_type, body.length(), boundary);
+        let said = Some(multipart.content_length());
+        let mut answer = self.copy(StatusCode::PARTIAL_CONTENT, NOTHING, said, |_| true);
+        let mut pieces = Vec::new();
+        for (head, part) in multipart.parts() {
+            pieces.push(Bytes::copy_from_slice(head.as_bytes()));
+            pieces.extend(body.slices(part));
+        }
+        pieces.push(Bytes::copy_from_slice(multipart.end().as_bytes()));
+        let content_type = format!("multipart/byteranges; boundary={boundary}");
+        answer.headers.insert(CONTENT_TYPE, value(content_type));
+        answer.body = AnswerBody::Pieces(pieces);
+        answer
     }
 
-    fn ready(
-        &self,
-        status: StatusCode,
-        headers: HeaderMap,
-        body: AnswerBody,
-        served: ServedFreshness,
-    ) -> ReadyAnswer {
-        ReadyAnswer { status, headers, body, served, is_validated_meanwhile: false }
+    fn unsatisfied(&mut self) -> ReadyAnswer {
+        let status = StatusCode::RANGE_NOT_SATISFIABLE;
+        let mut answer = self.copy(status, NOTHING, Some(0), is_about_response);
+        let range = unsatisfied_range(self.stored.body.length());
+        answer.headers.insert(CONTENT_RANGE, value(range));
+        answer
     }
 
-    /// Header fields and part of the content, in one copy.
+    fn without_content(&mut self, status: StatusCode) -> ReadyAnswer {
+        self.copy(status, NOTHING, None, is_about_response)
+    }
+
+    /// Header fields and part of the content, in one copy: the fields' values, those that are new,
+    /// and the content.
     fn copy(
-        &self,
+        &mut self,
+        status: StatusCode,
         range: ByteRange,
-        buffer: &mut BytesMut,
-        served: ServedFreshness,
+        said_length: Option<u64>,
         wanted: impl Fn(&HeaderName) -> bool,
-    ) -> Copied {
-        self.head.copy_to(buffer);
+    ) -> ReadyAnswer {
+        let Self { stored, name, buffer, served } = self;
+        stored.head.copy_to(buffer);
+        let mut write = |text: fmt::Arguments<'_>| {
+            let start = buffer.len();
+            let _infallible = buffer.write_fmt(text);
+            start..buffer.len()
+        };
+        let age = write(format_args!("{}", served.age.0));
+        let cache_status = write(format_args!("{name}{}", CacheStatus::Hit(*served)));
+        let length = said_length.map(|length| write(format_args!("{length}")));
         let head_end = buffer.len();
-        put_number(buffer, served.age.0);
-        let age_end = buffer.len();
-        let is_copied = if let StoredBody::Copied(bytes) = &self.body {
+        let is_copied = if let StoredBody::Copied(bytes) = &stored.body {
             buffer.extend_from_slice(&bytes[index(range.start)..index(range.end)]);
             true
         } else {
             false
         };
         let copy = buffer.split().freeze();
-        let wanted = |name: &HeaderName| match self.unvalidated_fields() {
-            FieldScope::Fields(names) => wanted(name) && !names.contains(name),
-            FieldScope::Nothing | FieldScope::Whole => wanted(name),
+        let value = |range| {
+            HeaderValue::from_maybe_shared(copy.slice(range)).expect("it has visible characters")
         };
-        let mut headers = self.head.headers(&copy, wanted);
-        let age = HeaderValue::from_maybe_shared(copy.slice(head_end..age_end));
-        headers.insert(AGE, age.expect("digits are a value"));
+        let mut headers = stored.head.headers(&copy, |name| wanted(name) && stored.is_sent(name));
+        headers.insert(AGE, value(age));
+        if let Some(length) = length {
+            headers.insert(CONTENT_LENGTH, value(length));
+        }
+        let cache_status = value(cache_status);
         let body = match is_copied {
-            true => AnswerBody::Whole(copy.slice(age_end..)),
-            false => AnswerBody::Pieces(self.body.slices(range)),
+            true => AnswerBody::Whole(copy.slice(head_end..)),
+            false => AnswerBody::Pieces(stored.body.slices(range)),
         };
-        Copied { headers, body }
+        let (served, is_validated_meanwhile) = (*served, false);
+        ReadyAnswer { status, headers, body, served, cache_status, is_validated_meanwhile }
     }
+}
+
+/// Whether a field says which response an answer without its content is about (RFC 9110, section
+/// 15.4.5).
+fn is_about_response(name: &HeaderName) -> bool {
+    [CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, LAST_MODIFIED, VARY].contains(name)
 }
 
 /// No content.
 const NOTHING: ByteRange = ByteRange { start: 0, end: 0 };
-
-struct Copied {
-    headers: HeaderMap,
-    body: AnswerBody,
-}
 
 impl StoredBody {
     /// The bytes of a range, copied or shared.
@@ -311,10 +312,6 @@ fn index(position: u64) -> usize {
 
 fn value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).expect("it has visible characters alone")
-}
-
-fn put_number(buffer: &mut BytesMut, number: u64) {
-    let _infallible = write!(buffer, "{number}");
 }
 
 #[cfg(test)]

@@ -1,4 +1,8 @@
-//! The store under several threads.
+//! The store under several threads, and the rules beside another implementation.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod differential;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;

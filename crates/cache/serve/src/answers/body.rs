@@ -16,7 +16,9 @@ use crate::origin::OriginError;
 
 /// The body of an answer.
 pub(crate) enum CacheBody {
-    /// In memory, in pieces.
+    /// In memory; empty once it is sent.
+    Whole(Bytes),
+    /// Likewise, in pieces.
     Pieces(VecDeque<Bytes>),
     /// As it is fetched. The length is what the origin says.
     Shared(FillReader, Option<u64>),
@@ -26,13 +28,13 @@ pub(crate) enum CacheBody {
 
 impl CacheBody {
     pub const fn empty() -> Self {
-        Self::Pieces(VecDeque::new())
+        Self::Whole(Bytes::new())
     }
 }
 
 impl From<Bytes> for CacheBody {
     fn from(bytes: Bytes) -> Self {
-        Self::Pieces(if bytes.is_empty() { VecDeque::new() } else { VecDeque::from([bytes]) })
+        Self::Whole(bytes)
     }
 }
 
@@ -105,6 +107,10 @@ impl Body for CacheBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, OriginError>>> {
         match self.get_mut() {
+            Self::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
             Self::Pieces(pieces) => {
                 Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
             }
@@ -125,11 +131,16 @@ impl Body for CacheBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Pieces(pieces) if pieces.is_empty())
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Pieces(pieces) => pieces.is_empty(),
+            Self::Shared(..) | Self::Passed(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pieces(pieces) => {
                 SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
             }

@@ -7,7 +7,7 @@ use cache_core::key::QueryRules;
 use cache_core::rules::reuse::ReuseRules;
 use cache_core::rules::storing::StoringRules;
 use cache_core::store::response::LifetimeRules;
-use hyper::header::HeaderName;
+use hyper::header::{HeaderName, HeaderValue};
 use runtime::config::{Optional, Required, Section, ms, secs};
 use url::Url;
 
@@ -69,9 +69,13 @@ impl CacheRoute {
             parse_origin,
             "Where answers come from.",
         );
-        let origin_host = s.text(
+        let origin_host = s.parsed(
             "origin_host",
             Optional("origin.example.com"),
+            |host| match HeaderValue::from_str(host) {
+                Ok(_) => Ok(host.to_owned()),
+                Err(_) => Err("needs the form \"host\" or \"host:port\"".to_owned()),
+            },
             "Host header of requests to the origin. Absent: the client's.",
         );
         let is_cached = s.boolean("cached", true, "Whether answers are stored.");

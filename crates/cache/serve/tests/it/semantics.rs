@@ -59,6 +59,18 @@ fn a_stale_response_is_validated_once() {
 }
 
 #[test]
+fn equal_uris_are_one_resource_whose_normal_form_the_origin_sees() {
+    let proxy = Proxy::start("query_allowed = [\"b\", \"a\"]\nquery_sorted = true");
+    proxy.origin.answer(FRESH, "hello");
+    let absolute = "http://CDN.example:80/x/../%7euser?b=2&utm=1&a=1";
+    assert_eq!(proxy.client().send("GET", absolute, &[]).text(), "hello");
+    let request = &proxy.origin.received()[0];
+    assert_eq!(request.line, "GET /~user?a=1&b=2");
+    assert_eq!(request.field("host").unwrap(), "cdn.example");
+    assert_eq!(proxy.get("/~user?a=1&b=2", &[]).cache(), "hit");
+}
+
+#[test]
 fn variants_are_fetched_apart() {
     let proxy = Proxy::start("");
     let varies = "200 OK\r\ncache-control: max-age=60\r\nvary: accept-encoding\r\n";

@@ -48,7 +48,7 @@ fn ask(resource: &Resource, method: &Method, lines: &[(&str, &str)], after_s: u6
     let rules = ReuseRules { obeys_requests: true, ..ReuseRules::default() };
     let now = UnixSeconds(RECEIVED.0 + after_s);
     let request = ClientRequest { method, headers: &headers, control: &control };
-    let context = AnswerContext { now, rules, boundary: BOUNDARY };
+    let context = AnswerContext { now, rules, boundary: BOUNDARY, name: "vickrey" };
     resource.answer(request, context, &mut BytesMut::new())
 }
 
@@ -85,6 +85,7 @@ fn check(method: &Method, lines: &[(&str, &str)], want: (u16, &str, &str)) {
         let found = (answer.status.as_u16(), field(&CONTENT_RANGE), &*text(&answer.body));
         assert_eq!(found, want, "{lines:?}");
         assert_eq!(field(&AGE), "15");
+        assert_eq!(answer.cache_status, "vickrey; hit; ttl=45");
         assert_eq!(field(&ETAG), "\"v1\"");
         if answer.status != StatusCode::NOT_MODIFIED && *method == Method::GET {
             assert_eq!(field(&CONTENT_LENGTH), want.2.len().to_string());

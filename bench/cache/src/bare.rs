@@ -1,0 +1,75 @@
+//! The least that hyper does for the answer of a hit: the same head and body, made anew for each
+//! request, and nothing else.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use clap::Args;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{
+    AGE, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED,
+    VIA,
+};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::Say;
+
+#[derive(Args)]
+pub struct Options {
+    /// Address for clients.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Bytes of the body.
+    #[arg(long, default_value_t = 1024)]
+    bytes: usize,
+}
+
+/// Serves until it is killed. Says its address first.
+pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
+    let body = Bytes::from(vec![b'x'; options.bytes]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(tokio::task::LocalSet::new().run_until(async {
+        let listener = TcpListener::bind(options.listen).await;
+        let listener = listener.with_context(|| format!("listening on {}", options.listen))?;
+        say(&json!({ "listening": listener.local_addr()? }))?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let body = body.clone();
+            tokio::task::spawn_local(async move {
+                let service = service_fn(|_: Request<Incoming>| {
+                    let response = answer(body.clone());
+                    async { Ok::<_, Infallible>(response) }
+                });
+                // The client ends it.
+                let _ended =
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    }))
+}
+
+/// The fields of a hit, with a date by hyper.
+fn answer(body: Bytes) -> Response<Full<Bytes>> {
+    let length = body.len();
+    let mut response = Response::new(Full::new(body));
+    let headers = response.headers_mut();
+    let text = HeaderValue::from_static;
+    headers.insert(CACHE_CONTROL, text("max-age=86400"));
+    headers.insert(CONTENT_TYPE, text("application/octet-stream"));
+    headers.insert(ETAG, text("\"0123456789abcdef\""));
+    headers.insert(LAST_MODIFIED, text("Sun, 06 Nov 1994 08:49:37 GMT"));
+    headers.insert(AGE, 17.into());
+    headers.insert(CONTENT_LENGTH, length.into());
+    headers.insert(VIA, text("1.1 vickrey"));
+    headers.insert(HeaderName::from_static("cache-status"), text("vickrey; hit; ttl=86383"));
+    response
+}

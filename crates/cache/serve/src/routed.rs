@@ -1,0 +1,89 @@
+//! A request of a route, and the store's answer to it.
+
+use std::rc::Rc;
+
+use cache_core::cache_status::ForwardReason;
+use cache_core::rules::control::RequestControl;
+use cache_core::store::answer::{AnswerContext, CacheAnswer, ClientRequest, ReadyAnswer};
+use hyper::Response;
+use hyper::header::VIA;
+use hyper::http::request::Parts;
+
+use crate::answers::body::CacheBody;
+use crate::answers::{CACHE_STATUS, ready};
+use crate::config::CacheRoute;
+use crate::counters::RouteCounts;
+use crate::shard::CacheShard;
+
+/// A request and its route.
+#[derive(Clone, Copy)]
+pub(crate) struct RoutedRequest<'r> {
+    pub shard: &'r Rc<CacheShard>,
+    /// Index of its route.
+    pub at: usize,
+    pub route: &'r CacheRoute,
+    pub head: &'r Parts,
+}
+
+/// Why the store does not answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Missing {
+    Miss(ForwardReason),
+    /// Only the origin can tell whether the request's conditions hold.
+    Conditions,
+    Unavailable,
+}
+
+impl<'r> RoutedRequest<'r> {
+    /// Of this cache.
+    pub fn name(&self) -> &'r str {
+        &self.shard.store.config.name
+    }
+
+    pub fn counts(&self) -> &'r RouteCounts {
+        self.shard.counts(self.at)
+    }
+
+    pub fn client_request<'c>(&self, control: &'c RequestControl) -> ClientRequest<'c>
+    where
+        'r: 'c,
+    {
+        ClientRequest { method: &self.head.method, headers: &self.head.headers, control }
+    }
+
+    pub fn context(&self) -> AnswerContext<'r> {
+        let (now, rules) = (self.shard.now(), self.route.reuse);
+        AnswerContext { now, rules, boundary: self.shard.boundary(), name: self.name() }
+    }
+
+    /// Asks the store.
+    pub fn look_up(&self, key: &str, control: &RequestControl) -> Result<ReadyAnswer, Missing> {
+        let found = self.shard.look_up(key, self.client_request(control), self.context());
+        let wants_only_stored = self.route.reuse.obeys_requests && control.only_if_cached;
+        Err(match found {
+            Some(CacheAnswer::Ready(answer)) => return Ok(answer),
+            Some(CacheAnswer::AskOrigin) => Missing::Conditions,
+            Some(CacheAnswer::Unavailable) => Missing::Unavailable,
+            _ if wants_only_stored => Missing::Unavailable,
+            None => Missing::Miss(ForwardReason::UriMiss),
+            Some(CacheAnswer::NoVariant) => Missing::Miss(ForwardReason::VaryMiss),
+            Some(CacheAnswer::Validate(_)) => Missing::Miss(ForwardReason::Stale),
+        })
+    }
+
+    /// What the client gets of the store's answer.
+    pub fn hit(&self, answer: ReadyAnswer) -> Response<CacheBody> {
+        let served = answer.served;
+        let counts = self.counts();
+        match served.fresh_for {
+            Some(_) => counts.hits.increment(),
+            None => counts.stale.increment(),
+        }
+        let cache_status = answer.cache_status.clone();
+        let mut response = ready(answer);
+        let headers = response.headers_mut();
+        headers.append(VIA, self.shard.via.clone());
+        headers.append(&CACHE_STATUS, cache_status);
+        response
+    }
+}
