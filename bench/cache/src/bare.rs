@@ -30,6 +30,9 @@ pub struct Options {
     /// Bytes of the body.
     #[arg(long, default_value_t = 1024)]
     bytes: usize,
+    /// Leave out what a cache adds: to be the origin of one.
+    #[arg(long)]
+    origin: bool,
 }
 
 /// Serves until it is killed. Says its address first.
@@ -43,10 +46,10 @@ pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let body = body.clone();
+            let (body, is_origin) = (body.clone(), options.origin);
             tokio::task::spawn_local(async move {
                 let service = service_fn(|_: Request<Incoming>| {
-                    let response = answer(body.clone());
+                    let response = answer(body.clone(), is_origin);
                     async { Ok::<_, Infallible>(response) }
                 });
                 // The client ends it.
@@ -58,7 +61,7 @@ pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
 }
 
 /// The fields of a hit, with a date by hyper.
-fn answer(body: Bytes) -> Response<Full<Bytes>> {
+fn answer(body: Bytes, is_origin: bool) -> Response<Full<Bytes>> {
     let length = body.len();
     let mut response = Response::new(Full::new(body));
     let headers = response.headers_mut();
@@ -67,8 +70,11 @@ fn answer(body: Bytes) -> Response<Full<Bytes>> {
     headers.insert(CONTENT_TYPE, text("application/octet-stream"));
     headers.insert(ETAG, text("\"0123456789abcdef\""));
     headers.insert(LAST_MODIFIED, text("Sun, 06 Nov 1994 08:49:37 GMT"));
-    headers.insert(AGE, 17.into());
     headers.insert(CONTENT_LENGTH, length.into());
+    if is_origin {
+        return response;
+    }
+    headers.insert(AGE, 17.into());
     headers.insert(VIA, text("1.1 vickrey"));
     headers.insert(HeaderName::from_static("cache-status"), text("vickrey; hit; ttl=86383"));
     response

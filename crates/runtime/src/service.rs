@@ -15,6 +15,7 @@ mod services;
 mod shards;
 mod shell;
 mod shell_config;
+mod timeouts;
 mod tls;
 
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub use services::{Link, Services};
 pub use shards::{LoneOptions, LoneService};
 pub use shell::{Shell, ShellError, ShellOptions};
 pub use shell_config::{ShellConfig, ShellFile};
+pub use timeouts::ClientTimeouts;
 pub use tls::{ClientCertificates, parse_identity, read_server};
 
 /// A future that stays on one shard.

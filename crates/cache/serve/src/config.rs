@@ -4,11 +4,9 @@ mod route;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use runtime::config::{Required, Section, ms, secs};
-use runtime::service::{ClientCertificates, HeadLimits, read_server};
-use runtime::shards::ConnectionTimeouts;
+use runtime::config::{Required, Section};
+use runtime::service::{ClientCertificates, ClientTimeouts, HeadLimits, read_server};
 use rustls::ServerConfig;
 
 pub use route::CacheRoute;
@@ -30,10 +28,8 @@ pub struct CacheConfig {
     pub connections: u64,
     /// Limits on the head of a request.
     pub heads: HeadLimits,
-    /// Limits on the time for requests.
-    pub timeouts: ConnectionTimeouts,
-    /// Longest wait for a client to read.
-    pub write_timeout: Duration,
+    /// How long clients are waited for.
+    pub timeouts: ClientTimeouts,
     /// Which requests go to which origin.
     pub routes: Vec<Arc<CacheRoute>>,
 }
@@ -82,7 +78,8 @@ impl CacheConfig {
             "Maximum number of connections to origins, over all shards.",
         );
         let heads = read_heads(s);
-        let (timeouts, write_timeout) = read_timeouts(s);
+        let idle = "A connection without a request for this long is closed.";
+        let timeouts = ClientTimeouts::read(s, idle);
         let about = "TLS towards clients, with HTTP/2.";
         let tls = s.table("tls", about, |s| {
             read_server(s, &["h2", "http/1.1"], ClientCertificates::Configurable)
@@ -92,18 +89,7 @@ impl CacheConfig {
         let routes = s.tables("route", about, CacheRoute::read);
         check_routes(s, &routes);
         let (tls, routes) = (tls.flatten(), routes.into_iter().map(Arc::new).collect());
-        Self {
-            listen,
-            tls,
-            name,
-            limits,
-            request_max,
-            connections,
-            heads,
-            timeouts,
-            write_timeout,
-            routes,
-        }
+        Self { listen, tls, name, limits, request_max, connections, heads, timeouts, routes }
     }
 }
 
@@ -171,28 +157,6 @@ fn check_routes(s: &mut Section<'_>, routes: &[CacheRoute]) {
             s.problem("route", &route.id, "two routes have the same `id`");
         }
     }
-}
-
-fn read_timeouts(s: &mut Section<'_>) -> (ConnectionTimeouts, Duration) {
-    let idle = s.duration(
-        "idle_timeout",
-        "60s",
-        secs(1)..=secs(86_400),
-        "A connection without a request for this long is closed.",
-    );
-    let head = s.duration(
-        "head_timeout",
-        "10s",
-        ms(100)..=secs(600),
-        "Maximum time for the head of a request, and for the TLS handshake.",
-    );
-    let write_timeout = s.duration(
-        "write_timeout",
-        "30s",
-        secs(1)..=secs(3_600),
-        "A connection whose client acknowledges nothing for this long is closed by the kernel.",
-    );
-    (ConnectionTimeouts { idle, head }, write_timeout)
 }
 
 /// A structured field's token that is one of RFC 9110 too (RFC 9651, section 3.3.4).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use runtime::metrics::{Counter, MetricsPage};
 
 use crate::counters::{CountsByRoute, RouteCounts};
-use crate::store::SharedStore;
+use crate::shard::store::SharedStore;
 
 /// A counter of the routes: name, help and source.
 type RouteCount = (&'static str, &'static str, fn(&RouteCounts) -> &Counter);

@@ -4,7 +4,7 @@
 //! What may be stored and what answers a request is decided in `cache-core`.
 //!
 //! Its modules are layers, each of which imports only those to its left: `config`, `counters`,
-//! `origin`, `fill`, `answers`, `store`, `shard`, `fetch`, `routed`, `exchange`,
+//! `origin`, `fill`, `answers`, `shard`, `fetch`, `routed`, `exchange`,
 //! `proxy`, `exposition`, `service`.
 
 mod answers;
@@ -19,7 +19,6 @@ mod proxy;
 mod routed;
 mod service;
 mod shard;
-mod store;
 
 pub use config::{CacheConfig, CacheRoute};
 pub use service::Cache;

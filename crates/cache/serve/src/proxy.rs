@@ -27,8 +27,8 @@ impl ServiceShard for CacheShard {
         let config = &self.store.config;
         ConnectionOptions {
             tls: config.tls.clone(),
-            timeouts: config.timeouts,
-            write_timeout: config.write_timeout,
+            timeouts: config.timeouts.connection,
+            write_timeout: config.timeouts.write,
             unsent_max: None,
         }
     }

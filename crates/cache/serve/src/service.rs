@@ -16,8 +16,8 @@ use runtime::shards::ShardContext;
 use crate::config::CacheConfig;
 use crate::counters::CountsByRoute;
 use crate::exposition;
+use crate::shard::store::SharedStore;
 use crate::shard::{CacheShard, CacheShardParts};
-use crate::store::SharedStore;
 
 /// A running cache.
 pub struct Cache {

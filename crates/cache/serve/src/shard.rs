@@ -1,5 +1,7 @@
 //! The cache's part of a shard: its handle of the store, its connections to origins.
 
+pub(crate) mod store;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use runtime::shards::Tasks;
 use crate::config::CacheRoute;
 use crate::counters::RouteCounts;
 use crate::origin::Origins;
-use crate::store::SharedStore;
+use store::SharedStore;
 
 /// What one answer from the store is copied into; several share it.
 const BUFFER_BYTES: usize = 64 << 10;

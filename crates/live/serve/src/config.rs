@@ -9,8 +9,7 @@ use http_kit::body::BodyLimits;
 use live_core::feed::RingLimits;
 use live_core::topic::check_topic_name;
 use runtime::config::{Required, Secret, Section, ms, secs};
-use runtime::service::{ClientCertificates, HeadLimits, read_server};
-use runtime::shards::ConnectionTimeouts;
+use runtime::service::{ClientCertificates, ClientTimeouts, HeadLimits, read_server};
 use rustls::ServerConfig;
 
 pub use crate::lots::config::LotsConfig;
@@ -45,10 +44,8 @@ pub struct LiveConfig {
     pub ring: RingLimits,
     /// Limits on each client.
     pub limits: ClientLimits,
-    /// Limits on the time for requests.
-    pub timeouts: ConnectionTimeouts,
-    /// Longest wait for a client to read.
-    pub write_timeout: Duration,
+    /// How long clients are waited for.
+    pub timeouts: ClientTimeouts,
     /// None: there are no lots.
     pub lots: Option<LotsConfig>,
 }
@@ -133,7 +130,8 @@ impl LiveConfig {
         );
         let ring = s.section("ring", "What each shard keeps of the feed, in memory.", read_ring);
         let limits = s.section("limits", "Limits on each client.", ClientLimits::read);
-        let (timeouts, write_timeout) = read_timeouts(s);
+        let idle = "A connection without a request or a subscription for this long is closed.";
+        let timeouts = ClientTimeouts::read(s, idle);
         let about = "TLS towards clients. Without it their tokens cross the network in clear text.";
         let tls = s.table("tls", about, |s| {
             read_server(s, &["http/1.1"], ClientCertificates::Configurable)
@@ -154,7 +152,6 @@ impl LiveConfig {
             ring,
             limits,
             timeouts,
-            write_timeout,
             lots,
         }
     }
@@ -176,28 +173,6 @@ fn check_access(s: &mut Section<'_>, listen: SocketAddr, keys: &[SigningKey], is
     if ids.len() < keys.len() {
         s.problem("key", "…", "two keys have the same `id`");
     }
-}
-
-fn read_timeouts(s: &mut Section<'_>) -> (ConnectionTimeouts, Duration) {
-    let idle = s.duration(
-        "idle_timeout",
-        "60s",
-        secs(1)..=secs(86_400),
-        "A connection without a request or a subscription for this long is closed.",
-    );
-    let head = s.duration(
-        "head_timeout",
-        "10s",
-        ms(100)..=secs(600),
-        "Maximum time for the head of a request, and for the TLS handshake.",
-    );
-    let write_timeout = s.duration(
-        "write_timeout",
-        "30s",
-        secs(1)..=secs(3_600),
-        "A connection whose client acknowledges nothing for this long is closed by the kernel.",
-    );
-    (ConnectionTimeouts { idle, head }, write_timeout)
 }
 
 fn read_ring(s: &mut Section<'_>) -> RingLimits {

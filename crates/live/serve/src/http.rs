@@ -56,11 +56,11 @@ type LiveBody = Either<Full<Bytes>, EventStream>;
 
 impl ServiceShard for LiveShard {
     fn connection_options(&self, _listener: usize) -> ConnectionOptions {
-        let LiveConfig { tls, timeouts, write_timeout, .. } = &self.context.config;
+        let LiveConfig { tls, timeouts, .. } = &self.context.config;
         ConnectionOptions {
             tls: tls.clone(),
-            timeouts: *timeouts,
-            write_timeout: *write_timeout,
+            timeouts: timeouts.connection,
+            write_timeout: timeouts.write,
             unsent_max: Some(UNSENT_MAX),
         }
     }

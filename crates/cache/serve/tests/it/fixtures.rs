@@ -210,12 +210,7 @@ pub struct Answer {
 impl Answer {
     /// The values of a field, joined. None if it is absent.
     pub fn field(&self, name: &str) -> Option<String> {
-        let fields = self.lines.iter().filter_map(|line| line.split_once(':'));
-        let values: Vec<_> = fields
-            .filter(|(field, _)| field.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim().to_owned())
-            .collect();
-        (!values.is_empty()).then(|| values.join(", "))
+        field(&self.lines, name)
     }
 
     pub fn text(&self) -> &str {
@@ -227,4 +222,14 @@ impl Answer {
         let field = self.field("cache-status").expect("the cache says what it did");
         field.split("; ttl").next().unwrap_or_default().replace("vickrey; ", "")
     }
+}
+
+/// The values of a field among lines of a head, joined. None if it is absent.
+fn field(lines: &[String], name: &str) -> Option<String> {
+    let fields = lines.iter().filter_map(|line| line.split_once(':'));
+    let values: Vec<_> = fields
+        .filter(|(field, _)| field.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.trim().to_owned())
+        .collect();
+    (!values.is_empty()).then(|| values.join(", "))
 }
