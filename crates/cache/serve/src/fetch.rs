@@ -215,7 +215,8 @@ impl Fetch<'_> {
         if length.is_some_and(|length| length > object_max) || !lead.has_room(length.unwrap_or(0)) {
             return Err(NotShared::TooLarge);
         }
-        let variant = Variant::of(headers, &request.headers).ok_or(NotShared::TooLarge)?;
+        let variant = Variant::of(headers, &request.headers)
+            .ok_or(NotShared::Refused(StoringRefusal::VaryAny))?;
         Ok(SharedHead { status, headers: headers.clone(), variant, length })
     }
 

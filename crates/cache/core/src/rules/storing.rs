@@ -1,10 +1,11 @@
 //! Whether a response may be stored (RFC 9111, section 3).
 
-use http::header::{AUTHORIZATION, EXPIRES, SET_COOKIE, VARY};
+use http::header::{AUTHORIZATION, EXPIRES, SET_COOKIE};
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::rules::control::{FieldScope, RequestControl, ResponseControl};
 use crate::rules::freshness::is_heuristically_cacheable;
+use crate::rules::vary::nominated_fields;
 
 /// A request and its response, as far as they decide about storing.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +51,7 @@ pub enum StoringRefusal {
     Authorization,
     /// It sets a cookie.
     Cookie,
-    /// It matches no other request: `Vary: *`.
+    /// It matches no other request: `Vary: *`, or a malformed name.
     VaryAny,
     /// Nothing says that it may be stored.
     NotCacheable,
@@ -74,7 +75,7 @@ pub fn check_storing(heads: &ExchangeHeads<'_>, rules: StoringRules) -> Result<(
         (control.private.is_whole(), Refusal::Private),
         (heads.request.contains_key(AUTHORIZATION) && !is_for_all(control), Refusal::Authorization),
         (response.contains_key(SET_COOKIE) && !rules.may_set_cookies, Refusal::Cookie),
-        (varies_by_anything(response), Refusal::VaryAny),
+        (nominated_fields(response).is_none(), Refusal::VaryAny),
         (!is_cacheable(status, response, control), Refusal::NotCacheable),
     ];
     match refusals.into_iter().find(|(holds, _)| *holds) {
@@ -116,12 +117,6 @@ const fn needs_understanding(status: StatusCode, control: &ResponseControl) -> b
 /// Section 3.5.
 const fn is_for_all(control: &ResponseControl) -> bool {
     control.public || control.has_s_maxage || control.has_must_revalidate
-}
-
-fn varies_by_anything(response: &HeaderMap) -> bool {
-    response.get_all(VARY).iter().any(|line| {
-        line.as_bytes().split(|byte| *byte == b',').any(|name| name.trim_ascii() == b"*")
-    })
 }
 
 fn is_cacheable(status: StatusCode, response: &HeaderMap, control: &ResponseControl) -> bool {

@@ -21,16 +21,7 @@ impl Variant {
     /// Builds the variant of a response to this request. None if the response matches no request:
     /// `Vary` is `*`, or has a malformed name.
     pub fn of(response: &HeaderMap, request: &HeaderMap) -> Option<Self> {
-        let mut names = Vec::new();
-        for line in response.get_all(VARY) {
-            for name in line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                match name {
-                    b"" => (),
-                    b"*" => return None,
-                    name => names.push(HeaderName::from_bytes(name).ok()?),
-                }
-            }
-        }
+        let mut names = nominated_fields(response)?;
         names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         names.dedup();
         let field = |name: HeaderName| {
@@ -55,6 +46,22 @@ impl Variant {
     pub fn matches(&self, request: &HeaderMap) -> bool {
         self.fields.iter().all(|field| normal_value(request, &field.name) == field.value)
     }
+}
+
+/// The fields that `Vary` names. None if the response matches no other request: it is `*`, or has a
+/// malformed name.
+pub fn nominated_fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
+    let mut names = Vec::new();
+    for line in response.get_all(VARY) {
+        for name in line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            match name {
+                b"" => (),
+                b"*" => return None,
+                name => names.push(HeaderName::from_bytes(name).ok()?),
+            }
+        }
+    }
+    Some(names)
 }
 
 /// Joins all lines of a field and normalises the value. None if the field is absent.

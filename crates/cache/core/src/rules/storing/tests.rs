@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 use http::HeaderValue;
-use http::header::CACHE_CONTROL;
+use http::header::{CACHE_CONTROL, VARY};
 
 use super::*;
 
@@ -130,6 +130,7 @@ fn what_varies_by_anything_matches_nothing() {
         ("*", Err(StoringRefusal::VaryAny)),
         ("accept, *", Err(StoringRefusal::VaryAny)),
         ("x*", Ok(())),
+        ("accept, a b", Err(StoringRefusal::VaryAny)),
     ] {
         let response = [(CACHE_CONTROL, "max-age=60"), (VARY, vary)];
         check(&Exchange { response: &response, ..exchange() }, want);
