@@ -87,7 +87,8 @@ fn store_and_answer(status: StatusCode, request: &HeaderMap, response: &HeaderMa
         let stored = StoredResponse::new(&received, request, body, rules);
         let stored = stored.expect("`Vary: *` is not stored");
         assert!(stored.matches(request), "it answers its own request");
-        let freshening = Freshening { request, targets: &targets, times, rules };
+        let storing = StoringRules::default();
+        let freshening = Freshening { request, targets: &targets, times, rules, storing };
         let freshened = stored.freshened(response, &freshening).expect("the same fields");
         for stored in [stored, freshened] {
             let mut resource = Resource::default();

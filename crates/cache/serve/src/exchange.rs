@@ -24,9 +24,12 @@ use url::Url;
 use crate::answers::body::{CacheBody, PassedBody};
 use crate::answers::{CACHE_STATUS, error, plain, ready, set_status};
 use crate::fetch::{FetchRequest, Recipients, UnsharedAnswer, fetch};
-use crate::fill::{FailedFetch, FillPlace, FillReader, Outcome, SharedHead};
+use crate::fill::{FailedFetch, FillPlace, FillReader, Lead, Outcome, SharedHead};
 use crate::origin::{ForwardedHead, OriginError};
 use crate::routed::{Missing, RoutedRequest};
+
+/// Fetches of others that a request waits for.
+const WAITS_MAX: usize = 2;
 
 /// A request that the store did not answer, with what a fetch needs.
 pub(crate) struct ClientExchange<'e> {
@@ -60,14 +63,8 @@ impl ClientExchange<'_> {
         if let FillPlace::Leads(lead, _) =
             self.routed.shard.store.fills.join(&self.key, self.routed.shard.now())
         {
-            let request = self.fetch_request(control.clone());
             let (client, _) = oneshot::channel();
-            let shard = Rc::clone(self.routed.shard);
-            self.routed.shard.tasks.spawn_isolated(fetch(
-                shard,
-                request,
-                Recipients { lead, client },
-            ));
+            self.spawn_fetch(control, Recipients { lead, client });
         }
     }
 
@@ -81,39 +78,74 @@ impl ClientExchange<'_> {
         }
     }
 
-    /// Fetches, or waits for somebody's fetch.
+    /// Fetches, or waits for somebody's fetch. Where that turns out to be for another client alone, the
+    /// second one is waited for at most.
     async fn fetch(&self, control: RequestControl, reason: ForwardReason) -> Response<CacheBody> {
-        let place = self.routed.shard.store.fills.join(&self.key, self.routed.shard.now());
-        let (reader, unshared, is_collapsed) = match place {
-            FillPlace::Alone => return self.pass_without_body().await,
-            FillPlace::Waits(reader) => (reader, None, true),
-            FillPlace::Leads(lead, reader) => {
-                let (client, unshared) = oneshot::channel();
-                let request = self.fetch_request(control.clone());
-                let shard = Rc::clone(self.routed.shard);
-                // It goes on when this client goes: others may wait, and the store wants it.
-                self.routed.shard.tasks.spawn_isolated(fetch(
-                    shard,
-                    request,
-                    Recipients { lead, client },
-                ));
-                (reader, Some(unshared), false)
+        let forwarded =
+            ForwardedRequest { reason, status: None, is_stored: false, is_collapsed: false };
+        if control.no_store {
+            return self.pass_without_body().await;
+        }
+        for _ in 0..WAITS_MAX {
+            match self.routed.shard.store.fills.join(&self.key, self.routed.shard.now()) {
+                FillPlace::Alone => break,
+                FillPlace::Leads(lead, reader) => {
+                    return self.lead(lead, reader, &control, forwarded).await;
+                }
+                FillPlace::Waits(reader) => {
+                    let forwarded = ForwardedRequest { is_collapsed: true, ..forwarded };
+                    match reader.outcome().await {
+                        Outcome::NotSharedNow => (),
+                        Outcome::NotShared => break,
+                        outcome => return self.answer(outcome, reader, &control, forwarded).await,
+                    }
+                }
             }
-        };
-        let forwarded = ForwardedRequest { reason, status: None, is_stored: false, is_collapsed };
+        }
+        self.pass_without_body().await
+    }
+
+    /// Makes the fetch. It goes on when this client goes: others may wait, and the store wants it.
+    async fn lead(
+        &self,
+        lead: Lead,
+        reader: FillReader,
+        control: &RequestControl,
+        forwarded: ForwardedRequest,
+    ) -> Response<CacheBody> {
+        let (client, unshared) = oneshot::channel();
+        self.spawn_fetch(control, Recipients { lead, client });
         match reader.outcome().await {
+            Outcome::NotShared | Outcome::NotSharedNow => self.unshared(unshared, forwarded).await,
+            outcome => self.answer(outcome, reader, control, forwarded).await,
+        }
+    }
+
+    fn spawn_fetch(&self, control: &RequestControl, recipients: Recipients) {
+        let request = self.fetch_request(control.clone());
+        let shard = Rc::clone(self.routed.shard);
+        self.routed.shard.tasks.spawn_isolated(fetch(shard, request, recipients));
+    }
+
+    /// What all who wait get, unless it is not for them.
+    async fn answer(
+        &self,
+        outcome: Outcome,
+        reader: FillReader,
+        control: &RequestControl,
+        forwarded: ForwardedRequest,
+    ) -> Response<CacheBody> {
+        match outcome {
             Outcome::Shared(head) if head.variant.matches(&self.routed.head.headers) => {
                 let counts = self.routed.counts();
-                if is_collapsed { &counts.collapsed } else { &counts.misses }.increment();
+                if forwarded.is_collapsed { &counts.collapsed } else { &counts.misses }.increment();
                 self.shared(&head, reader, forwarded)
             }
-            Outcome::Validated(stored) => self.validated(&stored, &control, forwarded).await,
-            Outcome::Failed(failed) => self.failed(&failed, &control, forwarded).await,
-            Outcome::Shared(_) => self.pass_without_body().await,
-            Outcome::NotShared => match unshared {
-                Some(unshared) => self.unshared(unshared, forwarded).await,
-                None => self.pass_without_body().await,
-            },
+            Outcome::Validated(stored) => self.validated(&stored, control, forwarded).await,
+            Outcome::Failed(failed) => self.failed(&failed, control, forwarded).await,
+            Outcome::Shared(_) | Outcome::NotShared | Outcome::NotSharedNow => {
+                self.pass_without_body().await
+            }
         }
     }
 
@@ -138,7 +170,8 @@ impl ClientExchange<'_> {
         };
         let mut response = Response::new(body);
         *response.status_mut() = if is_unmodified { StatusCode::NOT_MODIFIED } else { head.status };
-        *response.headers_mut() = head.headers.clone();
+        let headers = if forwarded.is_collapsed { &head.for_others } else { &head.headers };
+        *response.headers_mut() = headers.clone();
         if is_unmodified {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
@@ -292,12 +325,17 @@ impl ClientExchange<'_> {
             targets: self.routed.route.targets(),
             times: ExchangeTimes { requested: now, received: now },
             rules: self.routed.route.lifetime,
+            storing: self.routed.route.storing,
         };
         let mut newer = response.headers().clone();
         newer.remove(&CACHE_STATUS);
         newer.remove(VIA);
-        if let Some(freshened) = stored.freshened(&newer, &freshening) {
-            self.routed.shard.put(self.routed.at, &self.key, freshened, &self.routed.head.headers);
+        match stored.freshened(&newer, &freshening) {
+            Some(freshened) => {
+                let headers = &self.routed.head.headers;
+                self.routed.shard.put(self.routed.at, &self.key, freshened, headers);
+            }
+            None => self.routed.shard.invalidate(&self.key),
         }
     }
 

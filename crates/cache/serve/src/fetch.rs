@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache_core::fields::dates::UnixSeconds;
 use cache_core::key::CacheKey;
-use cache_core::rules::control::{RequestControl, ResponseControl};
+use cache_core::rules::control::{FieldScope, RequestControl, ResponseControl};
 use cache_core::rules::freshness::{ExchangeTimes, origin_date};
 use cache_core::rules::storing::{ExchangeHeads, StoringRefusal, check_storing};
 use cache_core::rules::validation::freshening::FresheningTarget;
@@ -14,7 +14,6 @@ use cache_core::rules::validation::validators::Validators;
 use cache_core::rules::vary::Variant;
 use cache_core::store::response::{Freshening, ReceivedResponse, StoredBody, StoredResponse};
 use hyper::body::Incoming;
-use hyper::http::response::Parts;
 use hyper::{HeaderMap, Method, Response, StatusCode, Version};
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -47,19 +46,30 @@ pub(crate) struct Recipients {
 }
 
 /// Fetches, and tells all who wait what came of it. `client` gets an answer that is not shared.
-pub(crate) async fn fetch(shard: Rc<CacheShard>, request: FetchRequest, recipients: Recipients) {
+pub(crate) async fn fetch(
+    shard: Rc<CacheShard>,
+    mut request: FetchRequest,
+    recipients: Recipients,
+) {
     let route = Arc::clone(shard.route_at(request.route));
-    let mut request = request;
     let fetch = Fetch { shard: &shard, route: &route };
-    let requested = shard.now();
     let key = recipients.lead.key();
+    let mut requested = shard.now();
     let mut sent = fetch.send(&request, key).await;
     if let (Ok(response), Some(stored)) = (&sent, &request.stored)
         && response.status() == StatusCode::NOT_MODIFIED
-        && !is_about(response.headers(), stored, shard.now())
     {
-        // It is about a response that is not stored (RFC 9111, section 4.3.4).
+        let times = ExchangeTimes { requested, received: shard.now() };
+        if let Some(freshened) = fetch.freshened(&request, stored, response.headers(), times) {
+            shard.counts(request.route).revalidated.increment();
+            shard.put(request.route, key, freshened.clone(), &request.headers);
+            recipients.lead.decide(Outcome::Validated(Arc::new(freshened)));
+            return;
+        }
+        // What is stored may not be, or the 304 is about another response.
+        shard.invalidate(key);
         request.stored = None;
+        requested = shard.now();
         sent = fetch.send(&request, key).await;
     }
     let times = ExchangeTimes { requested, received: shard.now() };
@@ -120,7 +130,8 @@ impl Fetch<'_> {
     ) {
         let (head, body) = response.into_parts();
         if head.status == StatusCode::NOT_MODIFIED {
-            lead.decide(self.validated(request, &head, times, lead.key()));
+            let error = OriginError::Malformed("304 to a request without conditions".into());
+            lead.decide(Outcome::Failed(FailedFetch { error, stored: None }));
             return;
         }
         if let Some(stored) = self.stands_in(request, head.status, times.received) {
@@ -143,40 +154,37 @@ impl Fetch<'_> {
             }
             Err(refusal) => {
                 debug!(route = self.route.id, ?refusal, "an answer is not shared");
-                lead.decide_unshared(times.received);
+                match refusal {
+                    // Another request's answer may be: what a client sends must not keep the key of
+                    // others from being stored.
+                    NotShared::Refused(
+                        StoringRefusal::Authorization | StoringRefusal::RequestNoStore,
+                    ) => lead.decide(Outcome::NotSharedNow),
+                    _ => lead.decide_unshared(times.received),
+                }
                 // The client may have gone.
                 let _gone = client.send(Response::from_parts(head, body));
             }
         }
     }
 
-    /// What a 304 makes of the stored response.
-    fn validated(
+    /// What a 304 makes of the stored response. None if it is about another, or this may not be stored
+    /// any more (RFC 9111, section 4.3.4).
+    fn freshened(
         &self,
         request: &FetchRequest,
-        head: &Parts,
+        stored: &StoredResponse,
+        headers: &HeaderMap,
         times: ExchangeTimes,
-        key: &CacheKey,
-    ) -> Outcome {
-        let malformed = |text: &str| {
-            let error = OriginError::Malformed(text.into());
-            Outcome::Failed(FailedFetch { error, stored: None })
-        };
-        let Some(stored) = &request.stored else {
-            return malformed("304 to a request without conditions");
-        };
+    ) -> Option<StoredResponse> {
         let freshening = Freshening {
             request: &request.headers,
             targets: self.route.targets(),
             times,
             rules: self.route.lifetime,
+            storing: self.route.storing,
         };
-        let Some(freshened) = stored.freshened(&head.headers, &freshening) else {
-            return malformed("304 with vary: *");
-        };
-        self.shard.counts(request.route).revalidated.increment();
-        self.shard.put(request.route, key, freshened.clone(), &request.headers);
-        Outcome::Validated(Arc::new(freshened))
+        is_about(headers, stored, times.received).then(|| stored.freshened(headers, &freshening))?
     }
 
     /// The stored response, if it may be served instead of this error.
@@ -217,7 +225,12 @@ impl Fetch<'_> {
         }
         let variant = Variant::of(headers, &request.headers)
             .ok_or(NotShared::Refused(StoringRefusal::VaryAny))?;
-        Ok(SharedHead { status, headers: headers.clone(), variant, length })
+        let mut for_others = headers.clone();
+        let of_one = [&control.private, &control.no_cache];
+        for name in of_one.into_iter().flat_map(FieldScope::fields) {
+            for_others.remove(name);
+        }
+        Ok(SharedHead { status, headers: headers.clone(), for_others, variant, length })
     }
 
     /// Reads the body to its end, for those who wait, and stores it.
@@ -271,8 +284,8 @@ impl Fetch<'_> {
 /// Why an answer is for one client.
 #[derive(Clone, Copy, Debug)]
 enum NotShared {
-    /// It may not be stored. The reason is for the log.
-    Refused(#[expect(dead_code, reason = "the log shows it")] StoringRefusal),
+    /// It may not be stored.
+    Refused(StoringRefusal),
     /// It does not fit.
     TooLarge,
 }

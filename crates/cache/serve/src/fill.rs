@@ -30,6 +30,8 @@ pub(crate) enum Outcome {
     Validated(Arc<StoredResponse>),
     /// The answer is for the one who asked.
     NotShared,
+    /// Likewise, because of what that request said: the next one may be answered for all.
+    NotSharedNow,
     /// There is none, or an error that what was stored may stand in for.
     Failed(FailedFetch),
 }
@@ -47,6 +49,8 @@ pub(crate) struct FailedFetch {
 pub(crate) struct SharedHead {
     pub status: StatusCode,
     pub headers: HeaderMap,
+    /// Without the fields that only the client gets whose request it was.
+    pub for_others: HeaderMap,
     /// The requests that it answers.
     pub variant: Variant,
     /// Of the body. None if the origin does not say.

@@ -3,7 +3,7 @@
 use http::header::{AUTHORIZATION, EXPIRES, SET_COOKIE};
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::rules::control::{FieldScope, RequestControl, ResponseControl};
+use crate::rules::control::{RequestControl, ResponseControl};
 use crate::rules::freshness::is_heuristically_cacheable;
 use crate::rules::vary::nominated_fields;
 
@@ -125,14 +125,6 @@ fn is_cacheable(status: StatusCode, response: &HeaderMap, control: &ResponseCont
         // A targeted field stands in for `Expires`.
         || !control.is_targeted && response.contains_key(EXPIRES)
         || is_heuristically_cacheable(status)
-}
-
-/// The header fields of a response that are not stored: what connections concern is removed before.
-pub fn unstored_fields(control: &ResponseControl) -> &[http::HeaderName] {
-    match &control.private {
-        FieldScope::Fields(names) => names,
-        FieldScope::Nothing | FieldScope::Whole => &[],
-    }
 }
 
 #[cfg(test)]

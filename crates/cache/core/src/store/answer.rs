@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use super::response::{Resource, StoredBody, StoredResponse};
 use crate::cache_status::CacheStatus;
 use crate::fields::dates::UnixSeconds;
-use crate::rules::control::{FieldScope, RequestControl};
+use crate::rules::control::RequestControl;
 use crate::rules::ranges::{ByteRange, MultipartRanges, RequestedRanges, unsatisfied_range};
 use crate::rules::reuse::{Reuse, ReuseRules, ServedFreshness};
 use crate::rules::validation::validators::{Condition, evaluate, range_applies};
@@ -166,10 +166,7 @@ impl StoredResponse {
 
     /// Whether a field may be sent although the origin has not validated it.
     fn is_sent(&self, name: &HeaderName) -> bool {
-        match self.unvalidated_fields() {
-            FieldScope::Fields(names) => !names.contains(name),
-            FieldScope::Nothing | FieldScope::Whole => true,
-        }
+        !self.unvalidated_fields().contains(name)
     }
 }
 

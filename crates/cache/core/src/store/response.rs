@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::directory::Weigh;
 use super::head::StoredHead;
 use crate::fields::dates::{Seconds, UnixSeconds, format_date, parse_date};
-use crate::rules::control::{FieldScope, ResponseControl};
+use crate::rules::control::{RequestControl, ResponseControl};
 use crate::rules::freshness::{
     ExchangeTimes, HeuristicFreshness, InitialAge, explicit_lifetime, initial_age, lifetime,
     origin_date,
 };
 use crate::rules::reuse::StoredFreshness;
-use crate::rules::storing::unstored_fields;
+use crate::rules::storing::{ExchangeHeads, StoringRules, check_storing};
 use crate::rules::validation::freshening::freshen;
 use crate::rules::validation::validators::{EntityTag, Validators};
 use crate::rules::vary::Variant;
@@ -59,6 +59,8 @@ pub struct Freshening<'f> {
     pub times: ExchangeTimes,
     /// The operator's rules.
     pub rules: LifetimeRules,
+    /// Likewise.
+    pub storing: StoringRules,
 }
 
 /// A response in the store.
@@ -119,7 +121,7 @@ impl StoredResponse {
         let ReceivedResponse { status, headers, control, times } = *received;
         let variant = Variant::of(headers, request)?;
         let mut kept = headers.clone();
-        for name in unstored_fields(control) {
+        for name in control.private.fields() {
             kept.remove(name);
         }
         let age = initial_age(&kept, times);
@@ -145,13 +147,22 @@ impl StoredResponse {
         })
     }
 
-    /// With what a newer response without content says of it: a 304, or an answer to HEAD. None if no
-    /// other request may have it from now on.
+    /// With what a newer response without content says of it: a 304, or an answer to HEAD. None if it
+    /// may not be stored any more.
     pub fn freshened(&self, newer: &HeaderMap, freshening: &Freshening<'_>) -> Option<Self> {
         let mut headers = self.head.to_headers();
         freshen(&mut headers, newer);
         let control = ResponseControl::of(&headers, freshening.targets);
         let (status, times) = (self.status, freshening.times);
+        let heads = ExchangeHeads {
+            method: &Method::GET,
+            request: freshening.request,
+            request_control: &RequestControl::of(freshening.request),
+            status,
+            response: &headers,
+            response_control: &control,
+        };
+        check_storing(&heads, freshening.storing).ok()?;
         let received = ReceivedResponse { status, headers: &headers, control: &control, times };
         Self::new(&received, freshening.request, self.body.clone(), freshening.rules)
     }
@@ -173,8 +184,8 @@ impl StoredResponse {
     }
 
     /// The fields that must not be sent before the origin has validated them.
-    pub fn unvalidated_fields(&self) -> &FieldScope {
-        &self.control.no_cache
+    pub fn unvalidated_fields(&self) -> &[HeaderName] {
+        self.control.no_cache.fields()
     }
 
     /// Whether it can ever answer a request: it is fresh at first, or the origin can validate it.

@@ -80,6 +80,47 @@ fn a_key_that_is_not_shared_makes_the_next_ones_not_wait() {
 }
 
 #[test]
+fn what_a_client_sends_keeps_nobody_from_the_store() {
+    let proxy = Proxy::start("");
+    let fresh = "200 OK\r\ncache-control: max-age=60\r\n";
+    for (path, line) in [("/a", "authorization: Basic x"), ("/b", "cache-control: no-store")] {
+        proxy.origin.answer(fresh, "own").answer(fresh, "all");
+        assert_eq!(proxy.get(path, &[line]).text(), "own");
+        let answer = proxy.get(path, &[]);
+        assert_eq!(
+            (answer.text(), &*answer.cache()),
+            ("all", "fwd=uri-miss; fwd-status=200; stored")
+        );
+        assert_eq!(proxy.get(path, &[line]).cache(), "hit");
+    }
+}
+
+#[test]
+fn fields_of_one_client_are_not_for_those_who_wait() {
+    let proxy = Proxy::start("");
+    let (release, released) = channel();
+    let own = "HTTP/1.1 200 OK\r\ncache-control: max-age=60, private=\"x-own\"\r\nx-own: 1\r\n\
+               content-length: 1\r\n\r\n";
+    proxy.origin.script(move |_, stream| {
+        stream.write_all(own.as_bytes()).unwrap();
+        released.recv().unwrap();
+        stream.write_all(b"a").is_ok()
+    });
+    let heads = [(), ()].map(|()| {
+        let mut client = proxy.client();
+        client.write("GET / HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+        (client.head(), client)
+    });
+    release.send(()).unwrap();
+    let own = heads.map(|(head, mut client)| {
+        assert_eq!(client.bytes(1), b"a");
+        head.field("x-own").is_some()
+    });
+    assert_eq!(own, [true, false]);
+    assert_eq!(proxy.get("/", &[]).field("x-own"), None);
+}
+
+#[test]
 fn a_fetch_goes_on_without_its_client() {
     let proxy = Proxy::start("");
     let mut client = proxy.client();

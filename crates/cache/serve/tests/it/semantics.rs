@@ -59,6 +59,23 @@ fn a_stale_response_is_validated_once() {
 }
 
 #[test]
+fn a_304_may_end_storing() {
+    let proxy = Proxy::start("");
+    proxy
+        .origin
+        .answer("200 OK\r\ncache-control: max-age=60\r\nage: 60\r\netag: \"v1\"\r\n", "all");
+    assert_eq!(proxy.get("/", &[]).text(), "all");
+    proxy
+        .origin
+        .raw("HTTP/1.1 304 Not Modified\r\ncache-control: private\r\netag: \"v1\"\r\n\r\n".into());
+    let own = "200 OK\r\ncache-control: private\r\n";
+    proxy.origin.answer(own, "Ann's").answer(own, "Bob's");
+    assert_eq!(proxy.get("/", &[]).text(), "Ann's");
+    assert_eq!(proxy.origin.received()[2].field("if-none-match"), None);
+    assert_eq!(proxy.get("/", &[]).text(), "Bob's");
+}
+
+#[test]
 fn equal_uris_are_one_resource_whose_normal_form_the_origin_sees() {
     let proxy = Proxy::start("query_allowed = [\"b\", \"a\"]\nquery_sorted = true");
     proxy.origin.answer(FRESH, "hello");

@@ -57,6 +57,14 @@ impl FieldScope {
         *self == Self::Whole
     }
 
+    /// The fields that it names alone.
+    pub fn fields(&self) -> &[HeaderName] {
+        match self {
+            Self::Fields(names) => names,
+            Self::Nothing | Self::Whole => &[],
+        }
+    }
+
     /// Adds what another occurrence of the directive concerns.
     fn widen(&mut self, argument: &Argument<'_>) {
         let names = match argument {
