@@ -1,6 +1,7 @@
 //! `[cache]`: its listener, its memory, and the routes to origins.
 
 mod route;
+mod routes;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use runtime::service::{ClientCertificates, ClientTimeouts, HeadLimits, read_serv
 use rustls::ServerConfig;
 
 pub use route::CacheRoute;
+pub use routes::CacheRoutes;
 
 /// The table `[cache]`.
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ pub struct CacheConfig {
     /// How long clients are waited for.
     pub timeouts: ClientTimeouts,
     /// Which requests go to which origin.
-    pub routes: Vec<Arc<CacheRoute>>,
+    pub routes: CacheRoutes,
 }
 
 /// Limits on what is kept.
@@ -88,7 +90,7 @@ impl CacheConfig {
                      counts: host first, then the longest path.";
         let routes = s.tables("route", about, CacheRoute::read);
         check_routes(s, &routes);
-        let (tls, routes) = (tls.flatten(), routes.into_iter().map(Arc::new).collect());
+        let (tls, routes) = (tls.flatten(), CacheRoutes::new(routes));
         Self { listen, tls, name, limits, request_max, connections, heads, timeouts, routes }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn expose(
 ) -> fmt::Result {
     for (name, help, count) in COUNTS {
         let mut counters = page.counters(name, help)?;
-        for (route, shards) in store.config.routes.iter().zip(counts) {
+        for (route, shards) in store.config.routes.all().iter().zip(counts) {
             counters.sum(&[("route", &route.id)], shards.iter().map(count))?;
         }
     }

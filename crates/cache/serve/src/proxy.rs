@@ -70,7 +70,7 @@ impl HttpService for CacheHttp {
         let Some(target) = target_of(self.scheme, &head) else {
             return error(name, StatusCode::BAD_REQUEST, "the request names no host");
         };
-        let Some(at) = self.shard.route(target.host(), target.path) else {
+        let Some(at) = self.shard.store.config.routes.find(target.host(), target.path) else {
             let text = format!("no route has the host `{}` and this path", target.host());
             return error(name, StatusCode::NOT_FOUND, &text);
         };

@@ -55,7 +55,7 @@ impl Service for Cache {
     }
 
     fn start(config: CacheConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
-        let counts = config.routes.iter().map(|_| PerShard::new(startup.shards)).collect();
+        let counts = config.routes.all().iter().map(|_| PerShard::new(startup.shards)).collect();
         let (store, handles) = SharedStore::new(config, startup.shards);
         Ok(Arc::new(Self {
             address: startup.listening[0],
@@ -94,7 +94,8 @@ impl RunningService for Cache {
     }
 
     fn announcement(&self) -> Option<String> {
-        let routes: Vec<_> = self.store.config.routes.iter().map(|route| &*route.id).collect();
+        let routes: Vec<_> =
+            self.store.config.routes.all().iter().map(|route| &*route.id).collect();
         Some(format!("the cache is at {}, with the routes {}", self.address, routes.join(", ")))
     }
 

@@ -70,16 +70,9 @@ impl CacheShard {
         })
     }
 
-    /// The most specific route of a request. None if there is none.
-    pub fn route(&self, host: &str, path: &str) -> Option<usize> {
-        let routes = self.store.config.routes.iter().enumerate();
-        let fitting = routes.filter(|(_, route)| route.has(host, path));
-        fitting.max_by_key(|(_, route)| route.specificity()).map(|(at, _)| at)
-    }
-
     /// A route by its index.
     pub fn route_at(&self, at: usize) -> &Arc<CacheRoute> {
-        &self.store.config.routes[at]
+        &self.store.config.routes.all()[at]
     }
 
     /// What this shard counts for a route.

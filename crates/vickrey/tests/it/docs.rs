@@ -68,6 +68,25 @@ fn every_requirement_has_its_test() {
     assert!(problems.is_empty(), "\n  {}", problems.join("\n  "));
 }
 
+/// The tests that docs/rfc9111.md names exist, and its gaps are said in words.
+#[test]
+fn every_sentence_of_the_caching_standard_has_its_test() {
+    let page = std::fs::read_to_string(root().join("docs/rfc9111.md")).unwrap();
+    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 60, "{} rows", rows.len());
+    let mut problems = Vec::new();
+    for row in rows {
+        let test = row.trim_end_matches(" |").rsplit("| ").next().unwrap_or_default();
+        let named = test.strip_prefix('`').and_then(|test| test.strip_suffix('`'));
+        match named {
+            Some(test) => problems.extend(exists(&format!("crates/cache/{test}")).err()),
+            None if test.starts_with("not done: ") || test.starts_with("gap: ") => (),
+            None => problems.push(format!("{row}: neither a test nor a gap")),
+        }
+    }
+    assert!(problems.is_empty(), "\n  {}", problems.join("\n  "));
+}
+
 #[test]
 fn a_requirement_without_its_test_is_noticed() {
     assert!(exists("crates/vickrey/tests/it/docs.rs::every_requirement_has_its_test").is_ok());

@@ -31,11 +31,12 @@ impl Seconds {
     }
 }
 
-/// Reads a date in any of the three formats. None if it is in none of them, or does not exist.
+/// Reads a date in any of the three formats, in whatever case (RFC 9111, section 4.2). None if it is in
+/// none of them, or does not exist.
 ///
 /// `now` tells the century of a two-digit year: one that would be more than 50 years ahead is past.
 pub fn parse_date(text: &str, now: UnixSeconds) -> Option<UnixSeconds> {
-    let date = httpdate::parse_http_date(&with_century(text, now)?).ok()?;
+    let date = httpdate::parse_http_date(&with_century(&in_usual_case(text), now)?).ok()?;
     let since = date.duration_since(UNIX_EPOCH).ok()?;
     Some(UnixSeconds(since.as_secs()))
 }
@@ -43,6 +44,20 @@ pub fn parse_date(text: &str, now: UnixSeconds) -> Option<UnixSeconds> {
 /// Writes a date in the preferred format. One after the year 9999 is written as its end.
 pub fn format_date(at: UnixSeconds) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(at.0.min(END_S - 1)))
+}
+
+/// The text, with names of days and months in their usual case, and `GMT` in capitals.
+fn in_usual_case(text: &str) -> String {
+    let mut is_within_name = false;
+    let in_case = |char: char| {
+        let is_first = !std::mem::replace(&mut is_within_name, char.is_ascii_alphabetic());
+        if is_first { char.to_ascii_uppercase() } else { char.to_ascii_lowercase() }
+    };
+    let usual: String = text.chars().map(in_case).collect();
+    match usual.strip_suffix("Gmt") {
+        Some(rest) => format!("{rest}GMT"),
+        None => usual,
+    }
 }
 
 /// The text, with four digits of the year instead of two: `Sunday, 06-Nov-94 08:49:37 GMT` becomes

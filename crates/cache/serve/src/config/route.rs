@@ -116,17 +116,6 @@ impl CacheRoute {
     pub fn targets(&self) -> &'static [HeaderName] {
         &TARGETS
     }
-
-    /// Whether it has requests of this host and path.
-    pub fn has(&self, host: &str, path: &str) -> bool {
-        let is_host = self.host.as_ref().is_none_or(|own| own.eq_ignore_ascii_case(host));
-        is_host && path.starts_with(&self.path)
-    }
-
-    /// The more specific of several routes counts.
-    pub fn specificity(&self) -> (bool, usize) {
-        (self.host.is_some(), self.path.len())
-    }
 }
 
 fn read_query(s: &mut Section<'_>) -> QueryRules {

@@ -86,6 +86,9 @@ fn what_a_client_sends_keeps_nobody_from_the_store() {
     for (path, line) in [("/a", "authorization: Basic x"), ("/b", "cache-control: no-store")] {
         proxy.origin.answer(fresh, "own").answer(fresh, "all");
         assert_eq!(proxy.get(path, &[line]).text(), "own");
+        let (name, value) = line.split_once(": ").unwrap();
+        let received = proxy.origin.received();
+        assert_eq!(received.last().unwrap().field(name).unwrap(), value);
         let answer = proxy.get(path, &[]);
         assert_eq!(
             (answer.text(), &*answer.cache()),

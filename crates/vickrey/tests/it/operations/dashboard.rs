@@ -125,6 +125,8 @@ pub fn page() -> String {
          [[pacer.client]]\nid = \"dsp-1\"\nsecret = \"s\"\n\
          [exchange.notices]\nurl = \"https://exchange.example/n/\"\n\
          [live]\nlisten = \"127.0.0.1:0\"\ntrust_loopback = true\n[live.lots]\n\
+         [cache]\nlisten = \"127.0.0.1:0\"\n\
+         [[cache.route]]\nid = \"all\"\norigin = \"http://127.0.0.1:1\"\n\
          [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n",
         folder.path().join("record"),
         folder.path().join("budgets")
