@@ -107,7 +107,7 @@ impl Done {
     }
 }
 
-/// Of the writes of all threads. None if there are none.
+/// Quantile over the writes of all threads. None without writes.
 fn quantile(done: &[Done], quantile: f64) -> Option<u64> {
     let mut all = new_histogram();
     for one in done {

@@ -1,6 +1,6 @@
 //! Refuses messages with two framings before hyper sees them: one that has both `Content-Length` and
 //! `Transfer-Encoding` ends elsewhere for another reader (RFC 9112, section 6.3). Hyper drops the
-//! length in silence, so whoever passes messages on must look at the bytes.
+//! length in silence, so a proxy must look at the bytes itself.
 //!
 //! A head that is refused gets a byte that no head may have; hyper then answers 400, or fails.
 
@@ -59,7 +59,7 @@ impl FramingCheck {
                     };
                     let (line, rest) = bytes.split_at_mut(end + 1);
                     if !self.take_line(&line[..end]) {
-                        // A line break that is none.
+                        // Hyper refuses a head with this byte.
                         line[end] = 0;
                         self.at = MessagePart::Unknown;
                     }

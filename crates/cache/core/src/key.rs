@@ -32,7 +32,7 @@ pub struct TargetUri<'u> {
     pub authority: &'u str,
     /// Begins with a slash, or is empty.
     pub path: &'u str,
-    /// Without its question mark. None if there is none.
+    /// Without its question mark. None if the URI has no query.
     pub query: Option<&'u str>,
 }
 
@@ -43,7 +43,7 @@ impl<'u> TargetUri<'u> {
         Some(Self { scheme: uri.scheme_str()?, authority, path: uri.path(), query: uri.query() })
     }
 
-    /// The authority without a port, and without what stands before the host.
+    /// The host alone: the authority without user information and port.
     pub fn host(&self) -> &'u str {
         self.host_and_port().0
     }
@@ -57,8 +57,8 @@ impl<'u> TargetUri<'u> {
         }
     }
 
-    /// Appends the key. Most have nothing to normalise, and are copied. False if there is none: the
-    /// host is missing, or the port is no number.
+    /// Appends the key. Most URIs have nothing to normalise, and are copied. Returns false for a URI
+    /// without a host, or with a malformed port.
     pub fn write_key(&self, rules: &QueryRules, key: &mut String) -> bool {
         let (host, port) = self.host_and_port();
         let default = if self.scheme == "https" { 443 } else { 80 };

@@ -24,7 +24,7 @@ use url::Url;
 use crate::answers::body::{CacheBody, PassedBody};
 use crate::answers::{CACHE_STATUS, error, plain, ready, set_status};
 use crate::fetch::{FetchRequest, Recipients, UnsharedAnswer, fetch};
-use crate::fill::{FailedFetch, FillPlace, FillReader, Lead, Outcome, SharedHead};
+use crate::fill::{FailedFetch, FillOutcome, FillPlace, FillReader, Lead, SharedHead};
 use crate::origin::{ForwardedHead, OriginError};
 use crate::routed::{Missing, RoutedRequest};
 
@@ -95,8 +95,8 @@ impl ClientExchange<'_> {
                 FillPlace::Waits(reader) => {
                     let forwarded = ForwardedRequest { is_collapsed: true, ..forwarded };
                     match reader.outcome().await {
-                        Outcome::NotSharedNow => (),
-                        Outcome::NotShared => break,
+                        FillOutcome::NotSharedNow => (),
+                        FillOutcome::NotShared => break,
                         outcome => return self.answer(outcome, reader, &control, forwarded).await,
                     }
                 }
@@ -116,7 +116,9 @@ impl ClientExchange<'_> {
         let (client, unshared) = oneshot::channel();
         self.spawn_fetch(control, Recipients { lead, client });
         match reader.outcome().await {
-            Outcome::NotShared | Outcome::NotSharedNow => self.unshared(unshared, forwarded).await,
+            FillOutcome::NotShared | FillOutcome::NotSharedNow => {
+                self.unshared(unshared, forwarded).await
+            }
             outcome => self.answer(outcome, reader, control, forwarded).await,
         }
     }
@@ -130,20 +132,20 @@ impl ClientExchange<'_> {
     /// What all who wait get, unless it is not for them.
     async fn answer(
         &self,
-        outcome: Outcome,
+        outcome: FillOutcome,
         reader: FillReader,
         control: &RequestControl,
         forwarded: ForwardedRequest,
     ) -> Response<CacheBody> {
         match outcome {
-            Outcome::Shared(head) if head.variant.matches(&self.routed.head.headers) => {
+            FillOutcome::Shared(head) if head.variant.matches(&self.routed.head.headers) => {
                 let counts = self.routed.counts();
                 if forwarded.is_collapsed { &counts.collapsed } else { &counts.misses }.increment();
                 self.shared(&head, reader, forwarded)
             }
-            Outcome::Validated(stored) => self.validated(&stored, control, forwarded).await,
-            Outcome::Failed(failed) => self.failed(&failed, control, forwarded).await,
-            Outcome::Shared(_) | Outcome::NotShared | Outcome::NotSharedNow => {
+            FillOutcome::Validated(stored) => self.validated(&stored, control, forwarded).await,
+            FillOutcome::Failed(failed) => self.failed(&failed, control, forwarded).await,
+            FillOutcome::Shared(_) | FillOutcome::NotShared | FillOutcome::NotSharedNow => {
                 self.pass_without_body().await
             }
         }

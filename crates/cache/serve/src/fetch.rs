@@ -20,7 +20,7 @@ use tracing::debug;
 
 use crate::answers::body::PassedBody;
 use crate::config::CacheRoute;
-use crate::fill::{FailedFetch, Lead, Outcome, SharedHead};
+use crate::fill::{FailedFetch, FillOutcome, Lead, SharedHead};
 use crate::origin::{ForwardedHead, OriginError};
 use crate::shard::CacheShard;
 
@@ -63,7 +63,7 @@ pub(crate) async fn fetch(
         if let Some(freshened) = fetch.freshened(&request, stored, response.headers(), times) {
             shard.counts(request.route).revalidated.increment();
             shard.put(request.route, key, freshened.clone(), &request.headers);
-            recipients.lead.decide(Outcome::Validated(Arc::new(freshened)));
+            recipients.lead.decide(FillOutcome::Validated(Arc::new(freshened)));
             return;
         }
         // What is stored may not be, or the 304 is about another response.
@@ -78,7 +78,7 @@ pub(crate) async fn fetch(
         Err(error) => {
             debug!(route = route.id, %error, "no answer of the origin");
             let stored = request.stored.map(Arc::new);
-            recipients.lead.decide(Outcome::Failed(FailedFetch { error, stored }));
+            recipients.lead.decide(FillOutcome::Failed(FailedFetch { error, stored }));
         }
     }
 }
@@ -131,12 +131,12 @@ impl Fetch<'_> {
         let (head, body) = response.into_parts();
         if head.status == StatusCode::NOT_MODIFIED {
             let error = OriginError::Malformed("304 to a request without conditions".into());
-            lead.decide(Outcome::Failed(FailedFetch { error, stored: None }));
+            lead.decide(FillOutcome::Failed(FailedFetch { error, stored: None }));
             return;
         }
         if let Some(stored) = self.stands_in(request, head.status, times.received) {
             let error = OriginError::Status(head.status);
-            lead.decide(Outcome::Failed(FailedFetch { error, stored: Some(Arc::new(stored)) }));
+            lead.decide(FillOutcome::Failed(FailedFetch { error, stored: Some(Arc::new(stored)) }));
             return;
         }
         let body = PassedBody::new(body, self.route.body_timeout);
@@ -149,7 +149,7 @@ impl Fetch<'_> {
         };
         match self.shared_head(request, &received, &body, &lead) {
             Ok(shared) => {
-                lead.decide(Outcome::Shared(Arc::new(shared)));
+                lead.decide(FillOutcome::Shared(Arc::new(shared)));
                 self.fill(request, &received, body, lead).await;
             }
             Err(refusal) => {
@@ -159,7 +159,7 @@ impl Fetch<'_> {
                     // others from being stored.
                     NotShared::Refused(
                         StoringRefusal::Authorization | StoringRefusal::RequestNoStore,
-                    ) => lead.decide(Outcome::NotSharedNow),
+                    ) => lead.decide(FillOutcome::NotSharedNow),
                     _ => lead.decide_unshared(times.received),
                 }
                 // The client may have gone.

@@ -23,8 +23,8 @@ const WINDOW_BYTES: usize = 1 << 20;
 
 /// What a fetch came to, as far as its head tells.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
-    /// The answer may be stored: whoever it matches may have it.
+pub(crate) enum FillOutcome {
+    /// The answer may be stored, so every request that it matches may have it.
     Shared(Arc<SharedHead>),
     /// The origin has validated what was stored.
     Validated(Arc<StoredResponse>),
@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
     NotShared,
     /// Likewise, because of what that request said: the next one may be answered for all.
     NotSharedNow,
-    /// There is none, or an error that what was stored may stand in for.
+    /// The origin gave no usable answer. A stored response may be served instead.
     Failed(FailedFetch),
 }
 
@@ -63,7 +63,7 @@ struct Fill(Mutex<Progress>);
 
 #[derive(Debug, Default)]
 struct Progress {
-    outcome: Option<Outcome>,
+    outcome: Option<FillOutcome>,
     /// Pieces of the body that readers may still need.
     pieces: VecDeque<Bytes>,
     /// Pieces before them.
@@ -92,7 +92,7 @@ impl Fill {
     }
 
     /// Says what came of it, once.
-    fn decide(&self, outcome: Outcome) {
+    fn decide(&self, outcome: FillOutcome) {
         self.change(|progress| {
             progress.outcome.get_or_insert(outcome);
         });
@@ -191,7 +191,7 @@ pub(crate) struct FillReader {
 
 impl FillReader {
     /// Waits for the head.
-    pub async fn outcome(&self) -> Outcome {
+    pub async fn outcome(&self) -> FillOutcome {
         let mut place = None;
         std::future::poll_fn(|cx| {
             let mut progress = self.fill.progress();

@@ -80,7 +80,7 @@ impl CacheShard {
         &self.counts[route]
     }
 
-    /// Writes the key of a request and reads it, without a copy of its own. None if there is none.
+    /// Writes the key of a request into a reused buffer and reads it there. None if the URI is malformed.
     pub fn with_key<R>(
         &self,
         target: TargetUri<'_>,

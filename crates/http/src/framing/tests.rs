@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is left of the bytes, read in pieces of each length.
+/// Whether the check spoils the bytes, read in pieces of several lengths.
 #[track_caller]
 fn check(messages: &str, refused: bool) {
     for length in [messages.len(), 1, 2, 3, 7] {

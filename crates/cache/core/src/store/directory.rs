@@ -79,7 +79,7 @@ impl<V: Weigh, L: ReadMostly<Shard<V>>> Directory<V, L> {
         (directory, handles)
     }
 
-    /// Visits the value of a key, under the lock for reading. None if there is none.
+    /// Visits the value of a key, under the lock for reading. None if the key has no value.
     #[inline]
     pub fn probe<R>(
         &self,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cache_core::fields::dates::UnixSeconds;
 use cache_core::key::CacheKey;
 
-use super::{FailedFetch, Fill, FillReader, Outcome};
+use super::{FailedFetch, Fill, FillOutcome, FillReader};
 use crate::origin::OriginError;
 
 const SHARDS: usize = 16;
@@ -123,14 +123,14 @@ impl Lead {
     }
 
     /// Says what the head tells. The body follows only where the answer is shared.
-    pub fn decide(&self, outcome: Outcome) {
+    pub fn decide(&self, outcome: FillOutcome) {
         self.fill.decide(outcome);
     }
 
     /// The answer is not shared, and those of the next seconds are not waited for.
     pub fn decide_unshared(&self, now: UnixSeconds) {
         self.fills.set_unshared(&self.key, now);
-        self.fill.decide(Outcome::NotShared);
+        self.fill.decide(FillOutcome::NotShared);
     }
 
     /// Hands a piece of the body to the readers.
@@ -171,7 +171,7 @@ impl Drop for Lead {
         self.unlist();
         self.fills.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         let error = OriginError::Abandoned;
-        self.fill.decide(Outcome::Failed(FailedFetch { error, stored: None }));
+        self.fill.decide(FillOutcome::Failed(FailedFetch { error, stored: None }));
         self.fill.finish(Err(OriginError::Abandoned));
     }
 }
