@@ -110,7 +110,7 @@ impl CacheLimits {
             "Maximum size of a stored body. A larger one is passed on and not stored.",
         );
         if object_max > memory {
-            s.problem("object_max", object_max, format!("is more than `memory`, {memory} bytes"));
+            s.problem("object_max", object_max, "must not be more than `memory`");
         }
         let fetching_max = s.bytes(
             "fetching_max",

@@ -59,7 +59,7 @@ impl CacheRoute {
             "/",
             |path| match path.starts_with('/') {
                 true => Ok(path.to_owned()),
-                false => Err("begins with `/`".to_owned()),
+                false => Err("must begin with `/`".to_owned()),
             },
             "Beginning of the requests' paths.",
         );
@@ -187,14 +187,11 @@ fn seconds(span: Duration) -> Seconds {
 }
 
 fn parse_origin(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| error.to_string())?;
-    let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    let has_user = !url.username().is_empty() || url.password().is_some();
-    match url.scheme() {
-        "http" | "https" if is_plain && !has_user && url.has_host() => Ok(url),
-        _ => {
-            Err("needs the form \"http://host:port\" or \"https://host\", without a path"
-                .to_owned())
-        }
-    }
+    let is_origin = |url: &Url| {
+        let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain && !has_user
+    };
+    let form = "needs the form \"http://host:port\" or \"https://host\", without a path";
+    Url::parse(text).ok().filter(is_origin).ok_or_else(|| form.to_owned())
 }

@@ -2,5 +2,6 @@
 
 mod bad_input;
 mod collapsing;
+mod config;
 mod fixtures;
 mod semantics;
