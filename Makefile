@@ -44,8 +44,8 @@ unit-changed: ## Unit tests of the packages that differ from main
 mutants: ## Plants every known bug in a copy of the code, and expects a test to fail
 	scripts/mutants
 
-mutants-sample: ## Plants eight of these bugs, chosen by the hash of the commit
-	scripts/mutants --sample 8
+mutants-sample: ## Plants five of these bugs, chosen by the hash of the commit
+	scripts/mutants --sample 5
 
 bench-tests: ## Tests of the bench driver, the pictures, the comparison and the Go peers, if Python and Go are installed
 	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 bench/test_pacing.py && python3 bench/test_live.py && python3 bench/test_cache.py && python3 scripts/test_pictures.py && python3 compat/test_compare.py && python3 clients/python/test_vickrey_pacer.py; fi
