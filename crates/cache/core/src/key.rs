@@ -75,7 +75,7 @@ impl<'u> TargetUri<'u> {
         }
         match self.path {
             path if path.contains('%') || path.contains("/.") => {
-                key.push_str(&without_dots(&normal_escapes(path)));
+                key.push_str(&normal_path(path));
             }
             "" => key.push('/'),
             path => key.push_str(path),
@@ -128,8 +128,8 @@ impl CacheKey {
     }
 }
 
-/// Escapes of letters, digits, `-`, `.`, `_` and `~` undone, the others in capitals. A text with a
-/// malformed escape stays as it is.
+/// Escapes of letters, digits, `-`, `.`, `_` and `~` undone, the others in capitals. A segment or
+/// parameter with a malformed escape stays as it is.
 fn normal_escapes(text: &str) -> Cow<'_, str> {
     let mut pieces = text.split('%');
     let mut normal = pieces.next().unwrap_or_default().to_owned();
@@ -148,22 +148,23 @@ fn normal_escapes(text: &str) -> Cow<'_, str> {
     normal.into()
 }
 
-/// Without `.` and `..` segments (RFC 3986, section 5.2.4).
-fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    let mut segments = path.strip_prefix('/').unwrap_or(path).split('/').peekable();
+/// With normal escapes, and without `.` and `..` segments (RFC 3986, section 5.2.4).
+fn normal_path(path: &str) -> String {
+    let mut kept: Vec<Cow<'_, str>> = Vec::new();
+    let segments = path.strip_prefix('/').unwrap_or(path).split('/').map(normal_escapes);
+    let mut segments = segments.peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
-        match segment {
-            "." if is_last => kept.push(""),
+        match &*segment {
+            "." if is_last => kept.push("".into()),
             "." => (),
             ".." => {
                 kept.pop();
                 if is_last {
-                    kept.push("");
+                    kept.push("".into());
                 }
             }
-            segment => kept.push(segment),
+            _ => kept.push(segment),
         }
     }
     format!("/{}", kept.join("/"))
@@ -171,9 +172,8 @@ fn without_dots(path: &str) -> String {
 
 /// None if no parameter counts. An empty query is one of its own unless parameters are chosen.
 fn normal_query(query: &str, rules: &QueryRules) -> Option<String> {
-    let normal = normal_escapes(query);
     let name = |parameter: &str| parameter.split('=').next().unwrap_or_default().to_owned();
-    let mut parameters: Vec<&str> = normal.split('&').collect();
+    let mut parameters: Vec<Cow<'_, str>> = query.split('&').map(normal_escapes).collect();
     if let Some(allowed) = &rules.allowed {
         parameters.retain(|parameter| allowed.contains(&name(parameter)));
         if parameters.is_empty() {
