@@ -139,16 +139,17 @@ impl Fill {
         });
     }
 
-    /// Waits until the slowest reader has little left to read. False if there are no readers.
-    async fn room(&self) -> bool {
+    /// Waits until the slowest reader has little left to read. Returns how many bytes; None if there
+    /// are no readers.
+    async fn room(&self) -> Option<usize> {
         std::future::poll_fn(|cx| {
             let mut progress = self.progress();
             if progress.readers.iter().all(Option::is_none) {
-                return Poll::Ready(false);
+                return Poll::Ready(None);
             }
             let waiting: usize = progress.pieces.iter().map(Bytes::len).sum();
             if waiting < WINDOW_BYTES {
-                return Poll::Ready(true);
+                return Poll::Ready(Some(waiting));
             }
             progress.feeder = Some(cx.waker().clone());
             Poll::Pending

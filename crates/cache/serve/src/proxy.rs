@@ -19,9 +19,6 @@ use crate::exchange::ClientExchange;
 use crate::routed::RoutedRequest;
 use crate::shard::CacheShard;
 
-/// Requests that go round in circles (RFC 5842, section 7.2).
-const LOOP_DETECTED: StatusCode = StatusCode::LOOP_DETECTED;
-
 impl ServiceShard for CacheShard {
     fn connection_options(&self, _listener: usize) -> ConnectionOptions {
         let config = &self.store.config;
@@ -65,7 +62,7 @@ impl HttpService for CacheHttp {
         }
         if passes(&head.headers, name) > 0 {
             let text = "the request has passed this cache before: an origin is the cache itself";
-            return error(name, LOOP_DETECTED, text);
+            return error(name, StatusCode::LOOP_DETECTED, text);
         }
         let Some(target) = target_of(self.scheme, &head) else {
             return error(name, StatusCode::BAD_REQUEST, "the request names no host");

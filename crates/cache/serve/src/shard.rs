@@ -80,7 +80,8 @@ impl CacheShard {
         &self.counts[route]
     }
 
-    /// Writes the key of a request into a reused buffer and reads it there. None if the URI is malformed.
+    /// Writes the key of a request into a reused buffer and reads it there. None if the URI is
+    /// malformed.
     pub fn with_key<R>(
         &self,
         target: TargetUri<'_>,

@@ -145,7 +145,11 @@ impl Lead {
     pub async fn pass_on(&mut self) -> bool {
         self.unlist();
         self.fill.pass();
-        self.fill.room().await
+        let Some(left) = self.fill.room().await else { return false };
+        // What all have read is not in memory any more.
+        self.fills.bytes.fetch_sub(self.bytes - left, Ordering::Relaxed);
+        self.bytes = left;
+        true
     }
 
     /// All pieces so far.

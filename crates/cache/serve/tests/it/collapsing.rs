@@ -154,3 +154,26 @@ fn a_body_beyond_the_limit_is_passed_on_and_not_stored() {
     proxy.origin.answer("200 OK\r\n", "again");
     assert_eq!(proxy.get("/b", &[]).text(), "again");
 }
+
+#[test]
+fn a_body_that_is_passed_on_leaves_room_for_others() {
+    let proxy = Proxy::with("object_max = \"64KiB\"\nfetching_max = \"2MiB\"", "");
+    let (release, released) = channel();
+    let chunk = format!("{:x}\r\n{}\r\n", 64 << 10, "x".repeat(64 << 10));
+    proxy.origin.script(move |_, stream| {
+        let head =
+            "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(chunk.repeat(64).as_bytes()).unwrap();
+        released.recv().unwrap();
+        stream.write_all(b"0\r\n\r\n").is_ok()
+    });
+    let mut client = proxy.client();
+    client.write("GET /large HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+    assert_eq!(client.head().status, 200);
+    // Nearly all, with the sizes of chunks.
+    client.bytes(4 << 20);
+    proxy.origin.answer("200 OK\r\ncache-control: max-age=60\r\n", "small");
+    assert_eq!(proxy.get("/small", &[]).cache(), "fwd=uri-miss; fwd-status=200; stored");
+    release.send(()).unwrap();
+}
