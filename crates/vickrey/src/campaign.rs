@@ -1,17 +1,14 @@
 //! `vickrey campaign`, `vickrey account` and `vickrey audit`: the API of a running exchange, for
 //! people.
 //!
-//! Owns the command line and the requests. `client` sends them; a module per response shows it.
+//! Owns the command line and the requests. A module per response shows it.
 
 mod apply;
-mod args;
 mod audit;
-mod client;
 mod curve;
 mod file;
 mod kind;
 mod show;
-mod table;
 mod why;
 
 use std::io::{self, Write};
@@ -20,12 +17,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use crate::exit::{CommandFailure, Exit};
+use crate::command::args::ApiArgs;
+use crate::command::client::{ApiClient, ApiRefusal, encoded};
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::table::print_json;
 use apply::{ApplyArgs, UpdateArgs};
-use args::ApiArgs;
 pub(crate) use audit::{AuditArgs, run as run_audit};
-use client::{ApiClient, ApiRefusal, encoded};
-use kind::{DefinitionKind, PAGE, ask_one, print_json, refused};
+use kind::{DefinitionKind, PAGE, ask_one, refused};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CampaignCommand {

@@ -26,7 +26,7 @@ use runtime::service::{Services, ShellConfig};
 use serde_json::json;
 use units::Currency;
 
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 use budgets::{CampaignBudgets, DirectCampaignRules, Pacer};
 
 pub(crate) fn services() -> Services {

@@ -35,9 +35,9 @@ use testbed::pacer::PacerLoadReport;
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
+use crate::command::exit::{CommandFailure, Exit};
 use crate::config::budgets::CampaignBudgets;
 use crate::config::{read_config, services};
-use crate::exit::{CommandFailure, Exit};
 use crate::peers::long_run::stop_on_signal;
 pub(crate) use args::DemoArgs;
 use args::OtherDemo;

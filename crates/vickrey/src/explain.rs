@@ -17,8 +17,8 @@ use exchange_serve::{Exchange, ExchangeConfig};
 use openrtb::{BidRequest, InvalidRequest, parse_request};
 use record::RecordService;
 
+use crate::command::exit::{CommandFailure, Exit};
 use crate::config::read_config;
-use crate::exit::{CommandFailure, Exit};
 
 /// Id of an auction without calls.
 const AUCTION_ID: &str = "00000000000000000000000000000000";

@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use live_serve::{LiveClaims, sign_token};
 
+use crate::command::exit::Exit;
 use crate::config::signing_key;
-use crate::exit::Exit;
 use crate::peers::long_run::parse_duration;
 
 pub(crate) use watch::{WatchArgs, run as run_watch};

@@ -18,7 +18,7 @@ use std::path::Path;
 use audit::{Filter, RecordDirectory};
 use clap::Subcommand;
 
-use crate::exit::Exit;
+use crate::command::exit::Exit;
 use source::cannot_open;
 
 const FILTERS: &str = "\

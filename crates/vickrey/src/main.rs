@@ -1,22 +1,21 @@
 //! The `vickrey` command: parses arguments, starts services, and reports how they ended.
 //!
-//! `exit.rs` has the exit codes; docs/operating.md lists them.
+//! `command/exit.rs` has the exit codes; docs/operating.md lists them.
 
 mod campaign;
+mod command;
 mod config;
 mod demo;
-mod exit;
 mod explain;
 mod live;
 mod log;
 mod manual;
-mod output_file;
 mod peers;
 mod serve;
 mod simulate;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use exit::Exit;
+use command::exit::{self, Exit};
 
 /// A real-time auction platform: takes OpenRTB 2.6 bid requests, calls demand-side platforms in
 /// parallel under a hard deadline, clears the auction in integers, and responds.

@@ -7,7 +7,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {

@@ -9,8 +9,8 @@ use runtime::service::{Shell, ShellFile, ShellOptions};
 use runtime::shutdown::Shutdown;
 use tracing::info;
 
+use crate::command::exit::{CommandFailure, Exit};
 use crate::config::{read_config, services};
-use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {

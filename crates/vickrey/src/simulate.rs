@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Subcommand;
 
-use crate::exit::Exit;
+use crate::command::exit::Exit;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimulateCommand {

@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::args::ApiArgs;
-use super::client::{ApiClient, ApiRefusal};
 use super::file;
-use super::kind::{DefinitionKind, print_json, refused};
+use super::kind::{DefinitionKind, refused};
 use super::show::{flatten, warnings};
-use crate::exit::{CommandFailure, Exit};
+use crate::command::args::ApiArgs;
+use crate::command::client::{ApiClient, ApiRefusal};
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::table::print_json;
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {

@@ -10,11 +10,12 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, civil};
 use serde_json::Value;
 
-use super::args::ApiArgs;
-use super::client::{ApiClient, encoded};
-use super::kind::{DefinitionKind, PAGE, print_json};
+use super::kind::{DefinitionKind, PAGE};
 use super::show;
-use crate::exit::Exit;
+use crate::command::args::ApiArgs;
+use crate::command::client::{ApiClient, encoded};
+use crate::command::exit::Exit;
+use crate::command::table::print_json;
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {

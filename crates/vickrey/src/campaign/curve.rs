@@ -10,9 +10,9 @@ use serde_json::Value;
 use whatif::curve::{Drawing, SpendCurve};
 use whatif::{chart, plot};
 
-use super::table::{amount, list_of};
-use crate::exit::Exit;
-use crate::output_file;
+use crate::command::exit::Exit;
+use crate::command::output_file;
+use crate::command::table::{amount, list_of};
 
 /// Size of the plot area, in characters.
 const SIZE: (usize, usize) = (72, 16);

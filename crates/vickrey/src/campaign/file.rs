@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::kind::DefinitionKind;
-use crate::exit::CommandFailure;
+use crate::command::exit::CommandFailure;
 
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 

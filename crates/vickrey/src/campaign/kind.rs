@@ -1,11 +1,9 @@
 //! Accounts and campaigns in the API: their paths and messages.
 
-use std::io::Write;
-
 use serde_json::Value;
 
-use super::client::{ApiClient, ApiRefusal, encoded};
-use crate::exit::{CommandFailure, Exit};
+use crate::command::client::{ApiClient, ApiRefusal, encoded};
+use crate::command::exit::{CommandFailure, Exit};
 
 /// Page size of lists.
 pub(super) const PAGE: usize = 1000;
@@ -64,9 +62,4 @@ pub(super) fn refused(kind: DefinitionKind, id: &str, refusal: ApiRefusal) -> an
     let name = kind.name();
     let message = format!("no {name} has the id `{id}`: `vickrey {name} list` shows all");
     CommandFailure::with_exit(Exit::NotFound, message)
-}
-
-pub(super) fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    writeln!(out, "{answer:#}")?;
-    Ok(Exit::Done)
 }

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use serde_json::{Map, Value};
 
 use super::kind::DefinitionKind;
-use super::table::TableColumn::{Figures, Text};
-use super::table::{amount, list_of, table, text, visible, without_controls};
+use crate::command::table::TableColumn::{Figures, Text};
+use crate::command::table::{amount, list_of, table, text, visible, without_controls};
 
 /// Keys of definitions that are amounts.
 const AMOUNTS: [&str; 5] = ["budget", "daily_budget", "hourly_budget", "bid.value", "bid.price"];

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::table::TableColumn::{Figures, Text};
-use super::table::{amount, count, list_of, table, text, without_controls};
+use crate::command::table::TableColumn::{Figures, Text};
+use crate::command::table::{amount, count, list_of, table, text, without_controls};
 
 /// Steps of a funnel: the key, its name, and whether it is shown where it is 0.
 const STEPS: [(&str, &str, bool); 16] = [

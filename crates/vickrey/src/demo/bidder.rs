@@ -10,8 +10,8 @@ use units::{Nanos, Ppm};
 
 use super::args::DemoArgs;
 use super::format::{decimal, utc};
+use crate::command::exit::{CommandFailure, Exit};
 use crate::config::budgets::{CampaignBudgets, standing};
-use crate::exit::{CommandFailure, Exit};
 
 /// Its id and its secret at the pacer.
 pub(super) const CLIENT: &str = "bidder";

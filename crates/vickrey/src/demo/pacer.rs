@@ -22,9 +22,9 @@ use super::args::PacerDemoArgs;
 use super::bidder::{self, CLIENT};
 use super::format::{decimal, utc};
 use super::screen::{Screen, output};
+use crate::command::exit::{CommandFailure, Exit};
 use crate::config::budgets::{CampaignBudgets, standing};
 use crate::config::{read_config, services};
-use crate::exit::{CommandFailure, Exit};
 use crate::peers::long_run::stop_on_signal;
 
 /// Interval between pages on a terminal, and between lines otherwise.

@@ -16,7 +16,7 @@ use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 
 use super::json;
-use crate::exit::CommandFailure;
+use crate::command::exit::CommandFailure;
 
 const DRAIN: Duration = Duration::from_secs(1);
 /// Added to the longest auction before the wait for a response ends.

@@ -14,7 +14,7 @@ use tungstenite::client::IntoClientRequest as _;
 use tungstenite::{Error, Message, WebSocket};
 
 use super::line;
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 use crate::peers::long_run::{parse_duration, progress_bar, stop_on_signal};
 
 /// How often signals are noticed while nothing comes.

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use audit::{Corruption, GenerationProblems, LaneDamage, RecordPosition};
 use indicatif::ProgressBar;
 
-use crate::exit::Exit;
+use crate::command::exit::Exit;
 use crate::peers::long_run::progress_bar;
 
 /// Reports damage of the record on stderr, as it is found.

@@ -14,7 +14,7 @@ use super::damage_report::DamageReport;
 use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read, walk};
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 
 /// Refuses a filter by anything but time.
 pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {

@@ -24,7 +24,7 @@ use super::durable_rows;
 use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read};
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum RowFormat {

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use audit::Filter;
 use clap::Args;
 
-use crate::exit::CommandFailure;
+use crate::command::exit::CommandFailure;
 
 /// The selection of auctions.
 #[derive(Debug, Args)]

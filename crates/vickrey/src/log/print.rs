@@ -18,7 +18,7 @@ use super::durable_rows::{self, DurableRows};
 use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read, walk};
-use crate::exit::Exit;
+use crate::command::exit::Exit;
 
 /// Polling interval of `tail -f`.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

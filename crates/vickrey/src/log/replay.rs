@@ -14,7 +14,7 @@ use super::damage_report::{DamageReport, SegmentProgress};
 use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read};
-use crate::exit::Exit;
+use crate::command::exit::Exit;
 use crate::peers::long_run::millis;
 
 #[derive(Debug, Args)]

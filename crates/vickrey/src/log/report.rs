@@ -12,7 +12,7 @@ use super::damage_report::{DamageReport, SegmentProgress};
 use super::filter_args::FilterArgs;
 use super::line;
 use super::source::{RecordSource, cannot_read};
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {

@@ -12,8 +12,8 @@ use clap::Args;
 use record::RecordService;
 use runtime::config::load_tracked;
 
+use crate::command::exit::{CommandFailure, Exit};
 use crate::config::read_config;
-use crate::exit::{CommandFailure, Exit};
 
 /// The location of the record.
 #[derive(Debug, Args)]

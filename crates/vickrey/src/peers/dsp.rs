@@ -16,8 +16,8 @@ use testbed::dsp::{
 use testbed::server::{ServerOptions, ServerTls};
 
 use super::long_run::BUSY_PPM;
-use crate::exit::{CommandFailure, Exit};
-use crate::output_file;
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::output_file;
 
 /// Arguments that conflict with a profile file.
 const PLAIN: [&str; 8] = [

@@ -19,8 +19,8 @@ use testbed::load::{
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
-use crate::exit::{CommandFailure, Exit};
-use crate::output_file;
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::output_file;
 use crate::peers::long_run::{BUSY_PPM, millis, parse_duration, progress_bar, stop_on_signal};
 
 /// Connections that an open loop opens as needed.

@@ -8,8 +8,8 @@ use clap::{ArgGroup, Args};
 use whatif::stream::StreamWriter;
 
 use super::recorded::{RecordedArgs, RecordedStream};
-use crate::exit::Exit;
-use crate::output_file;
+use crate::command::exit::Exit;
+use crate::command::output_file;
 
 #[derive(Debug, Args)]
 #[command(

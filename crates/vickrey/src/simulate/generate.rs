@@ -10,8 +10,8 @@ use clap::Args;
 use whatif::generate::{self, GenerateOptions, Profile, profile};
 use whatif::stream::StreamWriter;
 
-use crate::exit::{CommandFailure, Exit};
-use crate::output_file;
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::output_file;
 use crate::peers::long_run::{millis, parse_duration, progress_bar, stop_on_signal};
 
 /// Auctions between two updates of progress and checks for signals.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use whatif::stream::{self, StreamAuction};
 
-use crate::exit::CommandFailure;
+use crate::command::exit::CommandFailure;
 
 const READ_BYTES: usize = 1 << 20;
 

@@ -16,8 +16,8 @@ use whatif::{chart, plot, table};
 
 use super::input::read;
 use super::recorded::{RecordedArgs, RecordedStream};
-use crate::exit::{CommandFailure, Exit};
-use crate::output_file;
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::output_file;
 use crate::peers::long_run::{millis, parse_duration};
 
 const CHART: (usize, usize) = (72, 16);

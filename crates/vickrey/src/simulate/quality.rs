@@ -6,7 +6,7 @@ use clap::Args;
 use whatif::quality::{QualityOptions, measure};
 use whatif::table;
 
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct QualityArgs {

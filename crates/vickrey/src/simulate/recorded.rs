@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use units::{Cpm, Currency, Nanos, Rounding};
 use whatif::stream::{self, StreamAuction};
 
-use crate::exit::{CommandFailure, Exit};
+use crate::command::exit::{CommandFailure, Exit};
 use crate::log::damage_report::{DamageReport, SegmentProgress};
 use crate::log::filter_args::FilterArgs;
 use crate::log::line;

@@ -618,7 +618,7 @@ fn nobody_answers() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, said) = list(&format!("http://{free}"));
     assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("is the exchange running? --admin names another"), "{said}");
+    assert!(said.contains("is the process running? --admin names another"), "{said}");
     for admin in ["127.0.0.1:9464", "ftp://a", "http://", "https://", "http://a/b"] {
         let (code, said) = list(admin);
         assert_eq!(code, Some(64), "{said}");

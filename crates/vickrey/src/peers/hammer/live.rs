@@ -11,8 +11,8 @@ use clap::Args;
 use runtime::process::raise_descriptor_limit;
 use testbed::live::{self, LiveLoadError, LiveLoadOptions, LiveLoadReport};
 
-use crate::exit::{CommandFailure, Exit};
-use crate::output_file;
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::output_file;
 use crate::peers::long_run::{BUSY_PPM, millis, parse_duration, progress_bar, stop_on_signal};
 
 pub(crate) const EXAMPLES: &str = "\

@@ -12,9 +12,9 @@ use live_serve::{LiveClaims, sign_token};
 use runtime::process::{raise_descriptor_limit, unix_ms};
 use testbed::live::lots::{self, LotsLoadOptions};
 
+use crate::command::exit::Exit;
+use crate::command::output_file;
 use crate::config::signing_key;
-use crate::exit::Exit;
-use crate::output_file;
 use crate::peers::long_run::{millis, parse_duration, progress_bar, stop_on_signal};
 
 pub(crate) const EXAMPLES: &str = "\

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::exit::CommandFailure;
+use crate::command::exit::CommandFailure;
 
 const WRITE_BYTES: usize = 1 << 20;
 

@@ -21,8 +21,8 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use super::args::ApiArgs;
+use super::exit::{CommandFailure, Exit};
 use super::table::list_of;
-use crate::exit::{CommandFailure, Exit};
 
 /// Timeout of a request, longer than the ledger's.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
 /// Variable that names the actor for the audit.
 const ACTOR: &str = "VICKREY_ACTOR";
 
-pub(super) struct ApiClient {
+pub(crate) struct ApiClient {
     url: String,
     http: HttpClient,
     runtime: Runtime,
@@ -46,31 +46,31 @@ pub(super) struct ApiClient {
 
 /// A refusal: its status, code and message, with fields and remedies.
 #[derive(Debug)]
-pub(super) struct ApiRefusal {
+pub(crate) struct ApiRefusal {
     status: u16,
     code: String,
     message: String,
 }
 
 impl ApiRefusal {
-    pub(super) fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         self.code == "not_found"
     }
 
     /// The refusal for a request without a response.
-    pub(super) fn unanswered(error: &anyhow::Error) -> Self {
+    pub(crate) fn unanswered(error: &anyhow::Error) -> Self {
         Self { status: 503, code: String::new(), message: error.to_string() }
     }
 
-    pub(super) fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    pub(super) fn into_failure(self) -> anyhow::Error {
+    pub(crate) fn into_failure(self) -> anyhow::Error {
         CommandFailure::with_exit(self.exit(), self.message)
     }
 
-    pub(super) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match (self.status, self.code.as_str()) {
             (429 | 500.., _) | (_, "not_configured") => Exit::Unavailable,
             (_, "not_found") => Exit::NotFound,
@@ -83,7 +83,7 @@ impl ApiRefusal {
 
 impl ApiClient {
     /// For a listener at `http://host:port` or `https://host:port`.
-    pub(super) fn new(asking: &ApiArgs) -> anyhow::Result<Self> {
+    pub(crate) fn new(asking: &ApiArgs) -> anyhow::Result<Self> {
         let url = asking.admin.trim_end_matches('/');
         let (is_tls, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
@@ -126,11 +126,11 @@ impl ApiClient {
         Ok(Self { url: url.to_owned(), http, runtime, token, actor: actor() })
     }
 
-    pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.ask("GET", path, &[], None)?.map_err(ApiRefusal::into_failure)
     }
 
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &self,
         method: &str,
         path: &str,
@@ -169,7 +169,7 @@ impl ApiClient {
                 CommandFailure::unavailable(format!("this is not an admin listener: {cause}"))
             }
             error => CommandFailure::unavailable(format!(
-                "the admin listener at {} does not answer: {error}; is the exchange running? \
+                "the admin listener at {} does not answer: {error}; is the process running? \
                  --admin names another",
                 self.url
             )),
@@ -235,7 +235,7 @@ fn message(error: &Value) -> String {
 }
 
 /// Percent-encodes a path segment or a query value.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

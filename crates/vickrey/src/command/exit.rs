@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_exit_code_is_in_the_table_of_the_document() {
-        let page = include_str!("../../../docs/operating.md");
+        let page = include_str!("../../../../docs/operating.md");
         let (_, table) = page.split_once("| exit | meaning |\n|---|---|\n").expect("the table");
         let rows = table.lines().take_while(|line| line.starts_with("| "));
         let documented: Vec<u8> = rows

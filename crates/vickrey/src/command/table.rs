@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::exit::Exit;
 use serde_json::Value;
 use units::{Amount, Currency, Decimal, Nanos, grouped};
 
@@ -9,7 +10,7 @@ const LETTERS_MAX: usize = 100;
 
 /// A column's name and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TableColumn {
+pub(crate) enum TableColumn {
     /// Text, to the left.
     Text(&'static str),
     /// Figures, to the right.
@@ -26,7 +27,7 @@ impl TableColumn {
     }
 }
 
-pub(super) fn table<const N: usize>(
+pub(crate) fn table<const N: usize>(
     head: &[TableColumn; N],
     rows: impl Iterator<Item = [String; N]>,
     out: &mut dyn Write,
@@ -53,8 +54,14 @@ pub(super) fn table<const N: usize>(
     Ok(())
 }
 
+/// A response of the API as JSON, which is the result of a command.
+pub(crate) fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    writeln!(out, "{answer:#}")?;
+    Ok(Exit::Done)
+}
+
 /// An amount of the API with its currency; a dash if it is absent, the raw text if it is invalid.
-pub(super) fn amount(value: &Value, currency: &Value) -> String {
+pub(crate) fn amount(value: &Value, currency: &Value) -> String {
     let Some(given) = value.as_str() else { return "-".to_owned() };
     let nanos = Decimal::parse(given).ok().and_then(|decimal| decimal.scaled(9));
     let currency = currency.as_str();
@@ -65,22 +72,22 @@ pub(super) fn amount(value: &Value, currency: &Value) -> String {
 }
 
 /// The elements of an array; none for any other value.
-pub(super) fn list_of(value: &Value) -> &[Value] {
+pub(crate) fn list_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// A count with thousands separators.
-pub(super) fn count(value: &Value) -> String {
+pub(crate) fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), grouped)
 }
 
 /// Text unquoted, anything else as JSON.
-pub(super) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 /// Replaces control characters, and cuts after [`LETTERS_MAX`].
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut shown = without_controls(&text.chars().take(LETTERS_MAX).collect::<String>());
     if text.chars().nth(LETTERS_MAX).is_some() {
         shown.push('…');
@@ -89,7 +96,7 @@ pub(super) fn visible(text: &str) -> String {
 }
 
 /// Replaces control characters.
-pub(super) fn without_controls(text: &str) -> String {
+pub(crate) fn without_controls(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 
