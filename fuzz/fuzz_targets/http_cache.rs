@@ -14,6 +14,7 @@ use cache_core::rules::invalidation::invalidated;
 use cache_core::rules::reuse::ReuseRules;
 use cache_core::rules::storing::{ExchangeHeads, StoringRules, check_storing};
 use cache_core::store::answer::{AnswerBody, AnswerContext, CacheAnswer, ClientRequest};
+use cache_core::store::purges::{PurgeNumber, Purges};
 use cache_core::store::response::{
     Freshening, LifetimeRules, ReceivedResponse, Resource, StoredBody, StoredResponse,
 };
@@ -80,7 +81,9 @@ fn store_and_answer(status: StatusCode, request: &HeaderMap, response: &HeaderMa
         return;
     }
     let times = ExchangeTimes { requested: RECEIVED, received: RECEIVED };
-    let received = ReceivedResponse { status, headers: response, control: &response_control, times };
+    let purged_through = PurgeNumber::default();
+    let received =
+        ReceivedResponse { status, headers: response, control: &response_control, times, purged_through };
     let rules = LifetimeRules::default();
     let length: u64 = body.iter().map(|piece| piece.len() as u64).sum();
     for body in [StoredBody::new(body.clone()), StoredBody::Shared(body.into())] {
@@ -88,7 +91,8 @@ fn store_and_answer(status: StatusCode, request: &HeaderMap, response: &HeaderMa
         let stored = stored.expect("`Vary: *` is not stored");
         assert!(stored.matches(request), "it answers its own request");
         let storing = StoringRules::default();
-        let freshening = Freshening { request, targets: &targets, times, rules, storing };
+        let freshening =
+            Freshening { request, targets: &targets, times, purged_through, rules, storing };
         let freshened = stored.freshened(response, &freshening).expect("the same fields");
         for stored in [stored, freshened] {
             let mut resource = Resource::default();
@@ -105,7 +109,10 @@ fn answer(resource: &Resource, method: &Method, request: &HeaderMap, now: UnixSe
     let control = RequestControl::of(request);
     let request = ClientRequest { method, headers: request, control: &control };
     let rules = ReuseRules { obeys_requests: true, ..ReuseRules::default() };
-    let context = AnswerContext { now, rules, boundary: "0123456789abcdef0123456789abcdef", name: "vickrey" };
+    let purges = Purges::default();
+    let purges = purges.of("http://cdn.example/");
+    let boundary = "0123456789abcdef0123456789abcdef";
+    let context = AnswerContext { now, rules, boundary, name: "vickrey", purges };
     let CacheAnswer::Ready(answer) = resource.answer(request, context, &mut BytesMut::new()) else {
         return;
     };

@@ -3,3 +3,4 @@
 pub mod dates;
 pub mod forwarding;
 pub mod lists;
+pub mod surrogate;

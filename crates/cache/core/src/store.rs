@@ -3,6 +3,8 @@
 pub mod answer;
 pub mod directory;
 pub mod head;
+pub mod hot;
+pub mod purges;
 pub mod read_mostly;
 pub mod response;
 mod sieve;

@@ -93,6 +93,14 @@ impl CacheConfig {
         let (tls, routes) = (tls.flatten(), CacheRoutes::new(routes));
         Self { listen, tls, name, limits, request_max, connections, heads, timeouts, routes }
     }
+
+    /// The scheme of its URLs.
+    pub const fn scheme(&self) -> &'static str {
+        match self.tls {
+            Some(_) => "https",
+            None => "http",
+        }
+    }
 }
 
 impl CacheLimits {

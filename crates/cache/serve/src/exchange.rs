@@ -1,17 +1,19 @@
 //! A request that the store does not answer: by a fetch that others share, or passed on.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use cache_core::cache_status::{CacheStatus, ForwardReason, ForwardedRequest};
 use cache_core::fields::forwarding::via_member;
+use cache_core::fields::surrogate::SURROGATE_KEY;
 use cache_core::key::CacheKey;
 use cache_core::rules::control::RequestControl;
 use cache_core::rules::freshness::{ExchangeTimes, origin_date};
 use cache_core::rules::invalidation::invalidated;
 use cache_core::rules::validation::freshening::head_agrees;
 use cache_core::rules::validation::validators::{Condition, Validators, evaluate};
+use cache_core::store::answer::ReadyAnswer;
+use cache_core::store::purges::PurgeNumber;
 use cache_core::store::response::{Freshening, StoredResponse};
 use http_body_util::{Either, Full, Limited};
 use http_kit::client::RequestBody;
@@ -43,8 +45,9 @@ impl ClientExchange<'_> {
         match missing {
             Missing::Unavailable => self.unavailable(),
             _ if self.routed.head.method == Method::HEAD => {
+                let purged_through = self.routed.shard.newest_purge();
                 let response = self.pass_without_body().await;
-                self.take_over_head(&response);
+                self.take_over_head(&response, purged_through);
                 response
             }
             Missing::Conditions => self.pass_without_body().await,
@@ -60,12 +63,21 @@ impl ClientExchange<'_> {
 
     /// Asks the origin while the client already has the stale answer, unless somebody does so.
     pub fn validate_meanwhile(&self, control: &RequestControl) {
-        if let FillPlace::Leads(lead, _) =
-            self.routed.shard.store.fills.join(&self.key, self.routed.shard.now())
-        {
+        if let FillPlace::Leads(lead, _) = self.join() {
             let (client, _) = oneshot::channel();
             self.spawn_fetch(control, Recipients { lead, client });
         }
+    }
+
+    fn join(&self) -> FillPlace {
+        let shard = self.routed.shard;
+        shard.with_purges(self.key.as_str(), |purges| {
+            shard.store.fills.join(&self.key, purges, shard.now())
+        })
+    }
+
+    fn is_purged(&self, reader: &FillReader) -> bool {
+        self.routed.shard.with_purges(self.key.as_str(), |purges| reader.is_purged(purges))
     }
 
     fn fetch_request(&self, control: RequestControl) -> FetchRequest {
@@ -78,8 +90,8 @@ impl ClientExchange<'_> {
         }
     }
 
-    /// Fetches, or waits for somebody's fetch. Where that turns out to be for another client alone, the
-    /// second one is waited for at most.
+    /// Fetches, or waits for somebody's fetch. Where that turns out to be for another client alone, or
+    /// purged since, the second one is waited for at most.
     async fn fetch(&self, control: RequestControl, reason: ForwardReason) -> Response<CacheBody> {
         let forwarded =
             ForwardedRequest { reason, status: None, is_stored: false, is_collapsed: false };
@@ -87,7 +99,7 @@ impl ClientExchange<'_> {
             return self.pass_without_body().await;
         }
         for _ in 0..WAITS_MAX {
-            match self.routed.shard.store.fills.join(&self.key, self.routed.shard.now()) {
+            match self.join() {
                 FillPlace::Alone => break,
                 FillPlace::Leads(lead, reader) => {
                     return self.lead(lead, reader, &control, forwarded).await;
@@ -97,6 +109,7 @@ impl ClientExchange<'_> {
                     match reader.outcome().await {
                         FillOutcome::NotSharedNow => (),
                         FillOutcome::NotShared => break,
+                        _ if self.is_purged(&reader) => (),
                         outcome => return self.answer(outcome, reader, &control, forwarded).await,
                     }
                 }
@@ -192,11 +205,7 @@ impl ClientExchange<'_> {
         if !stored.matches(&self.routed.head.headers) {
             return self.pass_without_body().await;
         }
-        let Some(answer) = self.routed.shard.answer_with(
-            stored,
-            self.routed.client_request(control),
-            self.routed.context(),
-        ) else {
+        let Some(answer) = self.stored_answer(stored, control) else {
             return self.pass_without_body().await;
         };
         let mut response = ready(answer);
@@ -212,17 +221,11 @@ impl ClientExchange<'_> {
         control: &RequestControl,
         forwarded: ForwardedRequest,
     ) -> Response<CacheBody> {
-        let now = self.routed.shard.now();
-        let serves = |stored: &&Arc<StoredResponse>| {
-            stored.matches(&self.routed.head.headers)
-                && stored.freshness().serves_errors(control, now, self.routed.route.reuse)
-        };
-        if let Some(stored) = failed.stored.as_ref().filter(serves)
-            && let Some(answer) = self.routed.shard.answer_with(
-                stored,
-                self.routed.client_request(control),
-                self.routed.context(),
-            )
+        let (shard, rules) = (self.routed.shard, self.routed.route.reuse);
+        let stored = failed.stored.as_ref();
+        if let Some(stored) = stored.filter(|stored| stored.matches(&self.routed.head.headers))
+            && let Some(stored) = shard.serves_errors(&self.key, stored, control, rules)
+            && let Some(answer) = self.stored_answer(&stored, control)
         {
             return self.routed.hit(answer);
         }
@@ -231,6 +234,15 @@ impl ClientExchange<'_> {
             OriginError::Status(_) => self.pass_without_body().await,
             _ => self.bad_gateway(&failed.error, forwarded),
         }
+    }
+
+    fn stored_answer(
+        &self,
+        stored: &StoredResponse,
+        control: &RequestControl,
+    ) -> Option<ReadyAnswer> {
+        let request = self.routed.client_request(control);
+        self.routed.shard.answer_with(&self.key, stored, request, self.routed.route.reuse)
     }
 
     async fn unshared(
@@ -270,8 +282,9 @@ impl ClientExchange<'_> {
         let forwarded =
             ForwardedRequest { reason, status: None, is_stored: false, is_collapsed: false };
         match self.routed.shard.origins.send(self.routed.route, request).await {
-            Ok(answer) => {
+            Ok(mut answer) => {
                 counts.passed.increment();
+                answer.headers_mut().remove(&SURROGATE_KEY);
                 let timeout = self.routed.route.body_timeout;
                 let mut response =
                     answer.map(|body| CacheBody::Passed(Box::new(PassedBody::new(body, timeout))));
@@ -308,7 +321,7 @@ impl ClientExchange<'_> {
     }
 
     /// What an answer to HEAD says of the stored answer to GET (RFC 9111, section 4.3.5).
-    fn take_over_head(&self, response: &Response<CacheBody>) {
+    fn take_over_head(&self, response: &Response<CacheBody>, purged_through: PurgeNumber) {
         let Some(stored) = self.routed.shard.stored(&self.key, &self.routed.head.headers) else {
             return;
         };
@@ -326,6 +339,7 @@ impl ClientExchange<'_> {
             request: &self.routed.head.headers,
             targets: self.routed.route.targets(),
             times: ExchangeTimes { requested: now, received: now },
+            purged_through,
             rules: self.routed.route.lifetime,
             storing: self.routed.route.storing,
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache_core::fields::dates::UnixSeconds;
+use cache_core::fields::surrogate::{SURROGATE_KEY, SurrogateKeys};
 use cache_core::key::CacheKey;
 use cache_core::rules::control::{FieldScope, RequestControl, ResponseControl};
 use cache_core::rules::freshness::{ExchangeTimes, origin_date};
@@ -12,6 +13,7 @@ use cache_core::rules::storing::{ExchangeHeads, StoringRefusal, check_storing};
 use cache_core::rules::validation::freshening::FresheningTarget;
 use cache_core::rules::validation::validators::Validators;
 use cache_core::rules::vary::Variant;
+use cache_core::store::purges::PurgeNumber;
 use cache_core::store::response::{Freshening, ReceivedResponse, StoredBody, StoredResponse};
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Response, StatusCode, Version};
@@ -52,7 +54,8 @@ pub(crate) async fn fetch(
     recipients: Recipients,
 ) {
     let route = Arc::clone(shard.route_at(request.route));
-    let fetch = Fetch { shard: &shard, route: &route };
+    let purged_through = recipients.lead.purged_through();
+    let fetch = Fetch { shard: &shard, route: &route, purged_through };
     let key = recipients.lead.key();
     let mut requested = shard.now();
     let mut sent = fetch.send(&request, key).await;
@@ -95,6 +98,8 @@ fn is_about(headers: &HeaderMap, stored: &StoredResponse, now: UnixSeconds) -> b
 struct Fetch<'f> {
     shard: &'f CacheShard,
     route: &'f CacheRoute,
+    /// The newest purge when it began.
+    purged_through: PurgeNumber,
 }
 
 impl Fetch<'_> {
@@ -128,13 +133,13 @@ impl Fetch<'_> {
         times: ExchangeTimes,
         Recipients { lead, client }: Recipients,
     ) {
-        let (head, body) = response.into_parts();
+        let (mut head, body) = response.into_parts();
         if head.status == StatusCode::NOT_MODIFIED {
             let error = OriginError::Malformed("304 to a request without conditions".into());
             lead.decide(FillOutcome::Failed(FailedFetch { error, stored: None }));
             return;
         }
-        if let Some(stored) = self.stands_in(request, head.status, times.received) {
+        if let Some(stored) = self.stands_in(request, lead.key(), head.status) {
             let error = OriginError::Status(head.status);
             lead.decide(FillOutcome::Failed(FailedFetch { error, stored: Some(Arc::new(stored)) }));
             return;
@@ -146,6 +151,7 @@ impl Fetch<'_> {
             headers: &head.headers,
             control: &control,
             times,
+            purged_through: self.purged_through,
         };
         match self.shared_head(request, &received, &body, &lead) {
             Ok(shared) => {
@@ -162,6 +168,7 @@ impl Fetch<'_> {
                     ) => lead.decide(FillOutcome::NotSharedNow),
                     _ => lead.decide_unshared(times.received),
                 }
+                head.headers.remove(&SURROGATE_KEY);
                 // The client may have gone.
                 let _gone = client.send(Response::from_parts(head, body));
             }
@@ -181,6 +188,7 @@ impl Fetch<'_> {
             request: &request.headers,
             targets: self.route.targets(),
             times,
+            purged_through: self.purged_through,
             rules: self.route.lifetime,
             storing: self.route.storing,
         };
@@ -191,13 +199,12 @@ impl Fetch<'_> {
     fn stands_in(
         &self,
         request: &FetchRequest,
+        key: &CacheKey,
         status: StatusCode,
-        now: UnixSeconds,
     ) -> Option<StoredResponse> {
         let stored =
             request.stored.as_ref().filter(|_| matches!(status.as_u16(), 500 | 502..=504))?;
-        let serves = stored.freshness().serves_errors(&request.control, now, self.route.reuse);
-        serves.then(|| stored.clone())
+        self.shard.serves_errors(key, stored, &request.control, self.route.reuse)
     }
 
     /// The head, if the answer may be stored and has room.
@@ -225,12 +232,15 @@ impl Fetch<'_> {
         }
         let variant = Variant::of(headers, &request.headers)
             .ok_or(NotShared::Refused(StoringRefusal::VaryAny))?;
+        let surrogate_keys = SurrogateKeys::of(headers);
+        let mut headers = headers.clone();
+        headers.remove(&SURROGATE_KEY);
         let mut for_others = headers.clone();
         let of_one = [&control.private, &control.no_cache];
         for name in of_one.into_iter().flat_map(FieldScope::fields) {
             for_others.remove(name);
         }
-        Ok(SharedHead { status, headers: headers.clone(), for_others, variant, length })
+        Ok(SharedHead { status, headers, for_others, variant, surrogate_keys, length })
     }
 
     /// Reads the body to its end, for those who wait, and stores it.

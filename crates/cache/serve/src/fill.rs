@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use cache_core::fields::surrogate::SurrogateKeys;
 use cache_core::rules::vary::Variant;
+use cache_core::store::purges::{KeyPurges, PurgeNumber};
 use cache_core::store::response::StoredResponse;
 use hyper::{HeaderMap, StatusCode};
 
@@ -53,13 +55,19 @@ pub(crate) struct SharedHead {
     pub for_others: HeaderMap,
     /// The requests that it answers.
     pub variant: Variant,
+    /// The names by which it is purged.
+    pub surrogate_keys: SurrogateKeys,
     /// Of the body. None if the origin does not say.
     pub length: Option<u64>,
 }
 
 /// A fetch under way, or its result.
-#[derive(Debug, Default)]
-struct Fill(Mutex<Progress>);
+#[derive(Debug)]
+struct Fill {
+    /// The newest purge when it began.
+    purged_through: PurgeNumber,
+    progress: Mutex<Progress>,
+}
 
 #[derive(Debug, Default)]
 struct Progress {
@@ -87,8 +95,23 @@ struct ReaderProgress {
 }
 
 impl Fill {
+    fn new(purged_through: PurgeNumber) -> Arc<Self> {
+        Arc::new(Self { purged_through, progress: Mutex::default() })
+    }
+
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a purge since its beginning concerns it, as far as its head is known.
+    fn is_purged(&self, purges: KeyPurges<'_>) -> bool {
+        let progress = self.progress();
+        let names = match &progress.outcome {
+            Some(FillOutcome::Shared(head)) => Some(&head.surrogate_keys),
+            Some(FillOutcome::Validated(stored)) => Some(stored.surrogate_keys()),
+            _ => None,
+        };
+        purges.effect_since(names, self.purged_through).is_some()
     }
 
     /// Says what came of it, once.
@@ -191,6 +214,12 @@ pub(crate) struct FillReader {
 }
 
 impl FillReader {
+    /// Whether a purge since the beginning of the fetch concerns it: what was asked for since then
+    /// must not be answered with it. Once the head is there, this is certain.
+    pub fn is_purged(&self, purges: KeyPurges<'_>) -> bool {
+        self.fill.is_purged(purges)
+    }
+
     /// Waits for the head.
     pub async fn outcome(&self) -> FillOutcome {
         let mut place = None;

@@ -32,10 +32,7 @@ impl ServiceShard for CacheShard {
 
     fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()> {
         let heads = self.store.config.heads;
-        let scheme = match self.store.config.tls {
-            Some(_) => "https",
-            None => "http",
-        };
+        let scheme = self.store.config.scheme();
         Box::pin(connection.serve_http(heads, CacheHttp { shard: self, scheme }))
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use cache_core::cache_status::ForwardReason;
 use cache_core::rules::control::RequestControl;
-use cache_core::store::answer::{AnswerContext, CacheAnswer, ClientRequest, ReadyAnswer};
+use cache_core::store::answer::{CacheAnswer, ClientRequest, ReadyAnswer};
 use hyper::Response;
 use hyper::header::VIA;
 use hyper::http::request::Parts;
@@ -51,21 +51,16 @@ impl<'r> RoutedRequest<'r> {
         ClientRequest { method: &self.head.method, headers: &self.head.headers, control }
     }
 
-    pub fn context(&self) -> AnswerContext<'r> {
-        let (now, rules) = (self.shard.now(), self.route.reuse);
-        AnswerContext { now, rules, boundary: self.shard.boundary(), name: self.name() }
-    }
-
     /// Asks the store.
     pub fn look_up(&self, key: &str, control: &RequestControl) -> Result<ReadyAnswer, Missing> {
-        let found = self.shard.look_up(key, self.client_request(control), self.context());
+        let found = self.shard.look_up(key, self.client_request(control), self.route.reuse);
         let wants_only_stored = self.route.reuse.obeys_requests && control.only_if_cached;
         Err(match found {
             Some(CacheAnswer::Ready(answer)) => return Ok(answer),
             Some(CacheAnswer::AskOrigin) => Missing::Conditions,
             Some(CacheAnswer::Unavailable) => Missing::Unavailable,
             _ if wants_only_stored => Missing::Unavailable,
-            None => Missing::Miss(ForwardReason::UriMiss),
+            None | Some(CacheAnswer::Purged) => Missing::Miss(ForwardReason::UriMiss),
             Some(CacheAnswer::NoVariant) => Missing::Miss(ForwardReason::VaryMiss),
             Some(CacheAnswer::Validate(_)) => Missing::Miss(ForwardReason::Stale),
         })

@@ -5,6 +5,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use bravo::Handle;
+use cache_core::store::hot::HotKeys;
+use cache_core::store::purges::{Purge, TooManyPurges};
+use runtime::admin::{Api, ChangeAllowance};
 use runtime::config::Section;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::service::{
@@ -15,8 +18,10 @@ use runtime::shards::ShardContext;
 
 use crate::config::CacheConfig;
 use crate::counters::CountsByRoute;
-use crate::exposition;
+use crate::exposition::api::{self, CacheApi};
+use crate::exposition::metrics;
 use crate::shard::store::SharedStore;
+use crate::shard::sweeper::sweep;
 use crate::shard::{CacheShard, CacheShardParts};
 
 /// A running cache.
@@ -26,6 +31,7 @@ pub struct Cache {
     /// By shard.
     handles: Vec<Mutex<Option<Handle>>>,
     counts: CountsByRoute,
+    hot: PerShard<Mutex<HotKeys>>,
     /// Connections to origins of one shard.
     connections_max: usize,
 }
@@ -38,6 +44,10 @@ impl Service for Cache {
     fn read(s: &mut Section<'_>) -> Option<CacheConfig> {
         let about = "An HTTP cache in front of origins. See docs/cache.md.";
         s.table("cache", about, CacheConfig::read)
+    }
+
+    fn absent() -> Vec<Api> {
+        vec![api::unconfigured()]
     }
 
     fn addresses(config: &CacheConfig) -> Vec<SocketAddr> {
@@ -62,6 +72,7 @@ impl Service for Cache {
             store,
             handles: handles.into_iter().map(|handle| Mutex::new(Some(handle))).collect(),
             counts,
+            hot: PerShard::new(startup.shards),
             connections_max: startup.outbound_max / startup.shards.max(1),
         }))
     }
@@ -71,6 +82,20 @@ impl Cache {
     /// The address for clients.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Resources in the store.
+    pub fn stored(&self) -> usize {
+        self.store.occupancy().entries
+    }
+
+    /// Purges. No request that comes afterwards, on any shard, is answered with what this concerns.
+    /// Returns how many responses that is; None if they are still to be visited.
+    ///
+    /// # Errors
+    /// If too many purges are under way.
+    pub fn purge(&self, purge: &Purge) -> Result<Option<usize>, TooManyPurges> {
+        self.store.purge(purge)
     }
 }
 
@@ -87,9 +112,14 @@ impl RunningService for Cache {
                 handle: handle.expect("a shard starts once"),
                 tasks: shard.tasks().clone(),
                 counts: self.counts.iter().map(|counts| counts.shard(index)).collect(),
+                hot: self.hot.shard(index),
                 connections_max: self.connections_max,
             };
-            Ok(Some(CacheShard::new(parts) as Rc<dyn ServiceShard>))
+            let shard = CacheShard::new(parts);
+            if index == 0 {
+                tokio::task::spawn_local(sweep(Rc::clone(&shard)));
+            }
+            Ok(Some(shard as Rc<dyn ServiceShard>))
         })
     }
 
@@ -100,6 +130,16 @@ impl RunningService for Cache {
     }
 
     fn expose(self: Arc<Self>, exposition: &mut Exposition) {
-        exposition.add(move |page| exposition::expose(&self.store, &self.counts, page));
+        exposition.add(move |page| metrics::expose(&self.store, &self.counts, page));
+    }
+
+    fn admin_apis(self: Arc<Self>, _: &ChangeAllowance) -> Vec<Api> {
+        let cache = CacheApi {
+            listen: self.address,
+            store: Arc::clone(&self.store),
+            counts: self.counts.clone(),
+            hot: self.hot.clone(),
+        };
+        vec![api::api(cache)]
     }
 }

@@ -1,16 +1,21 @@
 //! The cache's part of a shard: its handle of the store, its connections to origins.
 
 pub(crate) mod store;
+pub(crate) mod sweeper;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bravo::Handle;
 use bytes::BytesMut;
 use cache_core::fields::dates::UnixSeconds;
 use cache_core::key::{CacheKey, QueryRules, TargetUri};
+use cache_core::rules::control::RequestControl;
+use cache_core::rules::reuse::ReuseRules;
 use cache_core::store::answer::{AnswerContext, CacheAnswer, ClientRequest, ReadyAnswer};
+use cache_core::store::hot::HotKeys;
+use cache_core::store::purges::{KeyPurges, PurgeNumber, Purges};
 use cache_core::store::response::{Resource, StoredResponse};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
@@ -20,10 +25,16 @@ use runtime::shards::Tasks;
 use crate::config::CacheRoute;
 use crate::counters::RouteCounts;
 use crate::origin::Origins;
-use store::SharedStore;
+use store::{PurgesView, SharedStore};
 
 /// What one answer from the store is copied into; several share it.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// After the first requests, one of so many is counted for the hot keys.
+const SAMPLED: u64 = 8;
+
+/// So many first requests are all counted.
+const COUNTED_FIRST: u64 = 1_024;
 
 /// The cache on one shard.
 pub(crate) struct CacheShard {
@@ -34,8 +45,12 @@ pub(crate) struct CacheShard {
     pub via: HeaderValue,
     handle: RefCell<Handle>,
     buffer: RefCell<BytesMut>,
+    purges: RefCell<PurgesView>,
     /// The key of the request that is looked up.
     key: RefCell<String>,
+    /// Requests that were looked up.
+    requests: Cell<u64>,
+    hot: Arc<Padded<Mutex<HotKeys>>>,
     /// Separates parts of an answer with several ranges: random, so that no body contains it.
     boundary: String,
     /// By route.
@@ -48,6 +63,8 @@ pub(crate) struct CacheShardParts {
     pub handle: Handle,
     pub tasks: Tasks,
     pub counts: Vec<Arc<Padded<RouteCounts>>>,
+    /// What it is asked for most.
+    pub hot: Arc<Padded<Mutex<HotKeys>>>,
     /// Connections to origins.
     pub connections_max: usize,
 }
@@ -55,9 +72,10 @@ pub(crate) struct CacheShardParts {
 impl CacheShard {
     /// Must run on the shard.
     pub fn new(parts: CacheShardParts) -> Rc<Self> {
-        let CacheShardParts { store, handle, tasks, counts, connections_max } = parts;
+        let CacheShardParts { store, handle, tasks, counts, hot, connections_max } = parts;
         let via = format!("1.1 {}", store.config.name);
         Rc::new(Self {
+            purges: RefCell::new(store.purges_view()),
             store,
             origins: Origins::new(connections_max),
             tasks,
@@ -65,6 +83,8 @@ impl CacheShard {
             handle: RefCell::new(handle),
             buffer: RefCell::new(BytesMut::with_capacity(BUFFER_BYTES)),
             key: RefCell::default(),
+            requests: Cell::default(),
+            hot,
             boundary: format!("{:032x}", rand::random::<u128>()),
             counts,
         })
@@ -98,11 +118,15 @@ impl CacheShard {
         &self,
         key: &str,
         request: ClientRequest<'_>,
-        context: AnswerContext<'_>,
+        rules: ReuseRules,
     ) -> Option<CacheAnswer> {
+        self.count(key);
         let mut buffer = self.buffer.borrow_mut();
-        self.store.probe(&mut self.handle.borrow_mut(), key, |resource| {
-            resource.answer(request, context, &mut buffer)
+        self.with_purges(key, |purges| {
+            let context = self.context(purges, rules);
+            self.store.probe(&mut self.handle.borrow_mut(), key, |resource| {
+                resource.answer(request, context, &mut buffer)
+            })
         })
     }
 
@@ -110,25 +134,49 @@ impl CacheShard {
     /// error. None if only the origin can answer.
     pub fn answer_with(
         &self,
+        key: &CacheKey,
         stored: &StoredResponse,
         request: ClientRequest<'_>,
-        context: AnswerContext<'_>,
+        rules: ReuseRules,
     ) -> Option<ReadyAnswer> {
-        let served = stored.freshness().at(context.now);
-        stored.answer(request, context, &mut self.buffer.borrow_mut(), served)
+        self.with_purges(key.as_str(), |purges| {
+            let context = self.context(purges, rules);
+            let served = stored.freshness(purges)?.at(context.now);
+            stored.answer(request, context, &mut self.buffer.borrow_mut(), served)
+        })
+    }
+
+    /// A copy of a stored response, with the purges since, if it may be served because the origin
+    /// failed.
+    pub fn serves_errors(
+        &self,
+        key: &CacheKey,
+        stored: &StoredResponse,
+        control: &RequestControl,
+        rules: ReuseRules,
+    ) -> Option<StoredResponse> {
+        self.with_purges(key.as_str(), |purges| {
+            let purged = stored.clone().purged(purges)?;
+            let serves = purged.freshness(purges)?.serves_errors(control, self.now(), rules);
+            serves.then_some(purged)
+        })
     }
 
     /// A copy of the stored response that answers a request. None if none does.
     pub fn stored(&self, key: &CacheKey, request: &HeaderMap) -> Option<StoredResponse> {
-        let select = |resource: &Resource| resource.select(request).cloned();
-        self.store.probe(&mut self.handle.borrow_mut(), key.as_str(), select).flatten()
+        self.with_purges(key.as_str(), |purges| {
+            let select = |resource: &Resource| resource.select(request)?.current(purges);
+            self.store.probe(&mut self.handle.borrow_mut(), key.as_str(), select).flatten()
+        })
     }
 
-    /// Stores a response to a request.
+    /// Stores a response to a request, unless it was purged since it was asked for.
     pub fn put(&self, route: usize, key: &CacheKey, response: StoredResponse, request: &HeaderMap) {
-        let gone = self.store.put(&mut self.handle.borrow_mut(), key, response, request);
-        self.counts(route).stored.increment();
-        self.counts(route).evicted.add(gone.len() as u64);
+        let put = self.store.put(&mut self.handle.borrow_mut(), key, response, request);
+        if let Some(evicted) = put {
+            self.counts(route).stored.increment();
+            self.counts(route).evicted.add(evicted as u64);
+        }
     }
 
     /// Makes all responses of a key stale.
@@ -136,9 +184,34 @@ impl CacheShard {
         self.store.invalidate(&mut self.handle.borrow_mut(), key);
     }
 
-    /// Separates parts of an answer with several ranges.
-    pub fn boundary(&self) -> &str {
-        &self.boundary
+    /// The purges, as they concern a key.
+    pub fn with_purges<R>(&self, key: &str, read: impl FnOnce(KeyPurges<'_>) -> R) -> R {
+        read(self.purges.borrow_mut().load().of(key))
+    }
+
+    /// The number of the newest purge.
+    pub fn newest_purge(&self) -> PurgeNumber {
+        self.purges.borrow_mut().load().newest()
+    }
+
+    /// Applies purges to some entries: see [`SharedStore::sweep`].
+    fn sweep(&self, purges: &Purges, cursor: usize, count: usize) -> Option<usize> {
+        self.store.sweep(&mut self.handle.borrow_mut(), purges, cursor, count)
+    }
+
+    fn context<'c>(&'c self, purges: KeyPurges<'c>, rules: ReuseRules) -> AnswerContext<'c> {
+        let name = &self.store.config.name;
+        AnswerContext { now: self.now(), rules, boundary: &self.boundary, name, purges }
+    }
+
+    /// Counts some requests of a key, each for those that are not counted.
+    fn count(&self, key: &str) {
+        let requests = self.requests.replace(self.requests.get() + 1);
+        let weight = if requests < COUNTED_FIRST { 1 } else { SAMPLED };
+        if requests.is_multiple_of(weight) {
+            // Only an operator who asks for them takes this lock too.
+            self.hot.lock().unwrap_or_else(PoisonError::into_inner).count(key, weight);
+        }
     }
 
     /// The time.

@@ -36,6 +36,11 @@ impl Variant {
         self.fields.is_empty()
     }
 
+    /// The fields by name, with their values. None where the request had no such field.
+    pub fn fields(&self) -> impl Iterator<Item = (&HeaderName, Option<&[u8]>)> {
+        self.fields.iter().map(|field| (&field.name, field.value.as_deref()))
+    }
+
     /// In memory, besides itself.
     pub fn bytes(&self) -> usize {
         let values = self.fields.iter().filter_map(|field| field.value.as_ref());

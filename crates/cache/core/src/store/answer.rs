@@ -9,6 +9,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use super::purges::KeyPurges;
 use super::response::{Resource, StoredBody, StoredResponse};
 use crate::cache_status::CacheStatus;
 use crate::fields::dates::UnixSeconds;
@@ -35,6 +36,8 @@ pub enum CacheAnswer {
     Ready(ReadyAnswer),
     /// Nothing that is stored matches its header fields.
     NoVariant,
+    /// What matched them is purged.
+    Purged,
     /// The origin must say whether what is stored is valid.
     Validate(ValidatorLines),
     /// Only the origin can tell whether its conditions hold.
@@ -89,6 +92,8 @@ pub struct AnswerContext<'c> {
     pub boundary: &'c str,
     /// The cache's, in `Cache-Status`: a token.
     pub name: &'c str,
+    /// Purges, as they concern the resource's key.
+    pub purges: KeyPurges<'c>,
 }
 
 impl Resource {
@@ -100,7 +105,10 @@ impl Resource {
         buffer: &mut BytesMut,
     ) -> CacheAnswer {
         let Some(response) = self.select(request.headers) else { return CacheAnswer::NoVariant };
-        let reuse = response.freshness().reuse(request.control, context.now, context.rules);
+        let Some(freshness) = response.freshness(context.purges) else {
+            return CacheAnswer::Purged;
+        };
+        let reuse = freshness.reuse(request.control, context.now, context.rules);
         let (served, is_validated_meanwhile) = match reuse {
             Reuse::Serve(served) => (served, false),
             Reuse::ServeAndValidate(served) => (served, true),

@@ -116,32 +116,32 @@ impl<V: Weigh, L: ReadMostly<Shard<V>>> Directory<V, L> {
         gone
     }
 
-    /// Looks at every entry, so many per call, and removes those of which `keep` says no. The cursor
-    /// begins at 0. Returns what was removed, and the cursor of the next call; None if it was the last.
-    pub fn sweep(
+    /// Visits every entry, so many nodes of the list per call, and returns the keys of those of which
+    /// `is_wanted` says yes. The cursor begins at 0; the second result is that of the next call, None
+    /// if this was the last. What is put meanwhile may be missed.
+    pub fn select(
         &self,
         handle: &mut L::Handle,
         cursor: usize,
         count: usize,
-        mut keep: impl FnMut(&[u8], &V) -> bool,
-    ) -> (Vec<V>, Option<usize>) {
-        let mut gone = Vec::new();
+        mut is_wanted: impl FnMut(&[u8], &V) -> bool,
+    ) -> (Vec<Box<[u8]>>, Option<usize>) {
+        let mut wanted = Vec::new();
         let end = cursor.saturating_add(count);
         for at in cursor..end {
             // Others may change the directory between two entries.
-            let mut sieve = self.sieve();
+            let sieve = self.sieve();
             if at >= sieve.nodes() {
-                return (gone, None);
+                return (wanted, None);
             }
             let Some((id, node)) = sieve.node_at(at) else { continue };
-            let is_kept = self.shards.read(handle, shard_of(node.hash), |shard| {
-                shard.at(node.hash, id).is_none_or(|entry| keep(&entry.key, &entry.value))
+            self.shards.read(handle, shard_of(node.hash), |shard| {
+                let entry = shard.at(node.hash, id);
+                let found = entry.filter(|entry| is_wanted(&entry.key, &entry.value));
+                wanted.extend(found.map(|entry| entry.key.clone()));
             });
-            if !is_kept {
-                gone.extend(self.remove(handle, &mut sieve, id));
-            }
         }
-        (gone, Some(end))
+        (wanted, Some(end))
     }
 
     /// How much it contains.

@@ -8,7 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::directory::Weigh;
 use super::head::StoredHead;
+use super::purges::{KeyPurges, PurgeEffect, PurgeNumber};
 use crate::fields::dates::{Seconds, UnixSeconds, format_date, parse_date};
+use crate::fields::surrogate::{SURROGATE_KEY, SurrogateKeys};
 use crate::rules::control::{RequestControl, ResponseControl};
 use crate::rules::freshness::{
     ExchangeTimes, HeuristicFreshness, InitialAge, explicit_lifetime, initial_age, lifetime,
@@ -46,6 +48,8 @@ pub struct ReceivedResponse<'r> {
     pub control: &'r ResponseControl,
     /// When it was asked for and received.
     pub times: ExchangeTimes,
+    /// The newest purge when it was asked for.
+    pub purged_through: PurgeNumber,
 }
 
 /// How a newer response without content was received.
@@ -57,6 +61,8 @@ pub struct Freshening<'f> {
     pub targets: &'f [HeaderName],
     /// When the newer response was asked for and received.
     pub times: ExchangeTimes,
+    /// The newest purge when it was asked for.
+    pub purged_through: PurgeNumber,
     /// The operator's rules.
     pub rules: LifetimeRules,
     /// Likewise.
@@ -69,8 +75,11 @@ pub struct StoredResponse {
     variant: Variant,
     /// Its status.
     pub status: StatusCode,
-    /// Its header fields, except for `Age` and `Content-Length`.
+    /// Its header fields, except for `Age`, `Content-Length` and `Surrogate-Key`.
     pub head: StoredHead,
+    surrogate_keys: SurrogateKeys,
+    /// Purges up to this one do not concern it, or are applied.
+    purged_through: PurgeNumber,
     control: ResponseControl,
     lifetime: Seconds,
     age: InitialAge,
@@ -118,7 +127,7 @@ impl StoredResponse {
         body: StoredBody,
         rules: LifetimeRules,
     ) -> Option<Self> {
-        let ReceivedResponse { status, headers, control, times } = *received;
+        let ReceivedResponse { status, headers, control, times, purged_through } = *received;
         let variant = Variant::of(headers, request)?;
         let mut kept = headers.clone();
         for name in control.private.fields() {
@@ -127,6 +136,8 @@ impl StoredResponse {
         let age = initial_age(&kept, times);
         kept.remove(AGE);
         kept.remove(CONTENT_LENGTH);
+        let surrogate_keys = SurrogateKeys::of(&kept);
+        kept.remove(&SURROGATE_KEY);
         if !kept.contains_key(DATE) {
             let date = format_date(times.received);
             kept.insert(DATE, HeaderValue::try_from(date).expect("a date is a value"));
@@ -141,6 +152,8 @@ impl StoredResponse {
                 .get(LAST_MODIFIED)
                 .and_then(|line| parse_date(line.to_str().ok()?, times.received)),
             head: StoredHead::new(&kept),
+            surrogate_keys,
+            purged_through,
             control: control.clone(),
             is_invalidated: false,
             body,
@@ -153,7 +166,8 @@ impl StoredResponse {
         let mut headers = self.head.to_headers();
         freshen(&mut headers, newer);
         let control = ResponseControl::of(&headers, freshening.targets);
-        let (status, times) = (self.status, freshening.times);
+        let Freshening { times, purged_through, .. } = *freshening;
+        let status = self.status;
         let heads = ExchangeHeads {
             method: &Method::GET,
             request: freshening.request,
@@ -163,18 +177,70 @@ impl StoredResponse {
             response_control: &control,
         };
         check_storing(&heads, freshening.storing).ok()?;
-        let received = ReceivedResponse { status, headers: &headers, control: &control, times };
-        Self::new(&received, freshening.request, self.body.clone(), freshening.rules)
+        let received = ReceivedResponse {
+            status,
+            headers: &headers,
+            control: &control,
+            times,
+            purged_through,
+        };
+        let mut freshened =
+            Self::new(&received, freshening.request, self.body.clone(), freshening.rules)?;
+        if !newer.contains_key(&SURROGATE_KEY) {
+            freshened.surrogate_keys = self.surrogate_keys.clone();
+        }
+        Some(freshened)
     }
 
-    /// As it decides about its reuse.
-    pub fn freshness(&self) -> StoredFreshness<'_> {
-        StoredFreshness {
+    /// As it decides about its reuse. None if it is purged.
+    pub fn freshness(&self, purges: KeyPurges<'_>) -> Option<StoredFreshness<'_>> {
+        let lifetime = match self.effect_of(purges) {
+            None => self.lifetime,
+            Some(PurgeEffect::Stale(since)) => self.lifetime_until(since),
+            Some(PurgeEffect::Gone) => return None,
+        };
+        Some(StoredFreshness {
             control: &self.control,
-            lifetime: self.lifetime,
+            lifetime,
             age: self.age,
             is_invalidated: self.is_invalidated,
+        })
+    }
+
+    fn effect_of(&self, purges: KeyPurges<'_>) -> Option<PurgeEffect> {
+        purges.effect_on(&self.surrogate_keys, self.purged_through)
+    }
+
+    /// Its lifetime, if it ends at this time at the latest.
+    fn lifetime_until(&self, end: UnixSeconds) -> Seconds {
+        self.lifetime.min(self.age.current(end))
+    }
+
+    /// A copy, with the purges that are not applied. None if one of them removes it.
+    pub fn current(&self, purges: KeyPurges<'_>) -> Option<Self> {
+        let mut copy = self.clone();
+        copy.purged_through = purges.newest();
+        self.effect_of(purges).is_none_or(|effect| copy.take(effect)).then_some(copy)
+    }
+
+    /// With all purges since it was asked for or copied. None if one of them removes it.
+    pub fn purged(mut self, purges: KeyPurges<'_>) -> Option<Self> {
+        let effect = purges.effect_since(Some(&self.surrogate_keys), self.purged_through);
+        self.purged_through = purges.newest();
+        effect.is_none_or(|effect| self.take(effect)).then_some(self)
+    }
+
+    /// Makes of it what a purge does. Returns false if it is gone.
+    fn take(&mut self, effect: PurgeEffect) -> bool {
+        if let PurgeEffect::Stale(since) = effect {
+            self.lifetime = self.lifetime_until(since);
         }
+        effect != PurgeEffect::Gone
+    }
+
+    /// The names by which it is purged.
+    pub const fn surrogate_keys(&self) -> &SurrogateKeys {
+        &self.surrogate_keys
     }
 
     /// What conditions are about.
@@ -194,7 +260,7 @@ impl StoredResponse {
     }
 
     /// Makes it stale: it must be validated before it is served.
-    pub fn invalidate(&mut self) {
+    fn invalidate(&mut self) {
         self.is_invalidated = true;
     }
 
@@ -203,19 +269,29 @@ impl StoredResponse {
         self.variant.matches(request)
     }
 
-    fn bytes(&self) -> usize {
+    /// The requests that it answers.
+    pub const fn variant(&self) -> &Variant {
+        &self.variant
+    }
+
+    /// In memory.
+    pub fn bytes(&self) -> usize {
         let body = match &self.body {
             StoredBody::Copied(bytes) => bytes.len(),
             StoredBody::Shared(pieces) => {
                 pieces.iter().map(|piece| piece.len() + size_of::<Bytes>()).sum()
             }
         };
-        size_of::<Self>() + self.variant.bytes() + self.head.bytes() + body
+        size_of::<Self>()
+            + self.variant.bytes()
+            + self.head.bytes()
+            + self.surrogate_keys.bytes()
+            + body
     }
 }
 
 fn lifetime_of(received: &ReceivedResponse<'_>, rules: LifetimeRules) -> Seconds {
-    let ReceivedResponse { status, headers, control, times } = *received;
+    let ReceivedResponse { status, headers, control, times, .. } = *received;
     let own = || match rules.default {
         None => lifetime(status, headers, control, times, rules.heuristic),
         Some(default) => explicit_lifetime(headers, control, times).unwrap_or(default),
@@ -236,8 +312,37 @@ impl Resource {
     }
 
     /// All of them.
-    pub fn responses_mut(&mut self) -> &mut [StoredResponse] {
-        &mut self.responses
+    pub fn responses(&self) -> &[StoredResponse] {
+        &self.responses
+    }
+
+    /// Makes all of them stale.
+    pub fn invalidate(&mut self) {
+        self.responses.iter_mut().for_each(StoredResponse::invalidate);
+    }
+
+    /// Whether a purge that is not applied concerns one of them.
+    pub fn has_pending(&self, purges: KeyPurges<'_>) -> bool {
+        self.responses.iter().any(|response| response.effect_of(purges).is_some())
+    }
+
+    /// Applies the purges that are not applied. Returns how many responses they concern.
+    pub fn take_pending(&mut self, purges: KeyPurges<'_>) -> usize {
+        let mut count = 0;
+        self.responses.retain_mut(|response| {
+            let effect = response.effect_of(purges);
+            response.purged_through = purges.newest();
+            count += usize::from(effect.is_some());
+            effect.is_none_or(|effect| response.take(effect))
+        });
+        count
+    }
+
+    /// Applies a purge to all of them. Returns how many they were.
+    pub fn take(&mut self, effect: PurgeEffect) -> usize {
+        let count = self.responses.len();
+        self.responses.retain_mut(|response| response.take(effect));
+        count
     }
 
     /// Stores a response in place of those that answer the same request. Of more than `variants_max`

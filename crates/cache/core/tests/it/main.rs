@@ -31,14 +31,16 @@ fn key_of(key: u16) -> [u8; 2] {
 fn clear(directory: &Directory<Stamp>, handle: &mut Handle) -> usize {
     let (mut count, mut cursor) = (0, Some(0));
     while let Some(at) = cursor {
-        let (gone, next) = directory.sweep(handle, at, 100, |_, _| false);
-        count += gone.len();
+        let (keys, next) = directory.select(handle, at, 100, |_, _| true);
+        for key in keys {
+            count += directory.change(handle, &key, |_| Change::Remove).len();
+        }
         cursor = next;
     }
     count
 }
 
-/// Threads that put, change, remove and sweep while others look up: every value is of its key, none
+/// Threads that put, change, remove and select while others look up: every value is of its key, none
 /// is older than what its thread has seen or removed, and the books are right in the end.
 #[test]
 fn threads_see_no_value_of_another_key_and_none_twice_removed() {
@@ -78,7 +80,13 @@ fn threads_see_no_value_of_another_key_and_none_twice_removed() {
                         random ^= random << 5;
                         let key = u16::try_from(random >> 8 & 63).expect("six bits");
                         let gone = match random % 16 {
-                            0 => directory.sweep(&mut handle, 0, 8, |at, _| at != key_of(key)).0,
+                            0 => {
+                                let is_wanted = |at: &[u8], _: &Stamp| at == key_of(key);
+                                let (keys, _) = directory.select(&mut handle, 0, 8, is_wanted);
+                                let mut remove =
+                                    |key| directory.change(&mut handle, key, |_| Change::Remove);
+                                keys.iter().flat_map(|key| remove(key)).collect()
+                            }
                             1 | 2 => {
                                 directory.change(&mut handle, &key_of(key), |_| Change::Remove)
                             }

@@ -1,7 +1,6 @@
 //! The fetches under way by key, and who leads them.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use cache_core::fields::dates::UnixSeconds;
 use cache_core::key::CacheKey;
+use cache_core::store::purges::{KeyPurges, PurgeNumber};
 
 use super::{FailedFetch, Fill, FillOutcome, FillReader};
 use crate::origin::OriginError;
@@ -55,20 +55,25 @@ impl Fills {
         }
     }
 
-    /// Takes part in the fetch of a key.
-    pub fn join(self: &Arc<Self>, key: &CacheKey, now: UnixSeconds) -> FillPlace {
+    /// Takes part in the fetch of a key, unless it was purged since: then in another.
+    pub fn join(
+        self: &Arc<Self>,
+        key: &CacheKey,
+        purges: KeyPurges<'_>,
+        now: UnixSeconds,
+    ) -> FillPlace {
         if self.is_unshared(key, now) {
             return FillPlace::Alone;
         }
-        match self.shard(key).entry(key.clone()) {
+        let mut shard = self.shard(key);
+        if let Some(fill) = shard.get(key).filter(|fill| !fill.is_purged(purges)) {
             // While a fill is listed, its beginning is there.
-            Entry::Occupied(entry) => FillPlace::Waits(entry.get().reader()),
-            Entry::Vacant(entry) => {
-                let fill = Arc::clone(entry.insert(Arc::default()));
-                let (fills, key, reader) = (Arc::clone(self), key.clone(), fill.reader());
-                FillPlace::Leads(Lead { fills, key, fill, bytes: 0, is_listed: true }, reader)
-            }
+            return FillPlace::Waits(fill.reader());
         }
+        let fill = Fill::new(purges.newest());
+        shard.insert(key.clone(), Arc::clone(&fill));
+        let (fills, key, reader) = (Arc::clone(self), key.clone(), fill.reader());
+        FillPlace::Leads(Lead { fills, key, fill, bytes: 0, is_listed: true }, reader)
     }
 
     /// Bytes of bodies under way.
@@ -114,6 +119,11 @@ impl Lead {
     /// What is fetched.
     pub const fn key(&self) -> &CacheKey {
         &self.key
+    }
+
+    /// The newest purge when the fetch began.
+    pub fn purged_through(&self) -> PurgeNumber {
+        self.fill.purged_through
     }
 
     /// Whether a body of this length fits beside the others that are under way.
@@ -165,7 +175,11 @@ impl Lead {
     /// From now on the next request of the key fetches anew.
     fn unlist(&mut self) {
         if std::mem::take(&mut self.is_listed) {
-            self.fills.shard(&self.key).remove(&self.key);
+            let mut shard = self.fills.shard(&self.key);
+            // Another may have taken its place after a purge.
+            if shard.get(&self.key).is_some_and(|fill| Arc::ptr_eq(fill, &self.fill)) {
+                shard.remove(&self.key);
+            }
         }
     }
 }

@@ -68,6 +68,10 @@ impl Proxy {
         Self { address, origin, shutdown, service: Some(service) }
     }
 
+    pub fn cache(&self) -> &Cache {
+        self.service.as_ref().expect("it runs").service()
+    }
+
     pub fn client(&self) -> Client {
         Client::connect(self.address)
     }

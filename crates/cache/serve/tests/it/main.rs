@@ -4,4 +4,5 @@ mod bad_input;
 mod collapsing;
 mod config;
 mod fixtures;
+mod purging;
 mod semantics;

@@ -6,10 +6,12 @@ use super::*;
 use crate::fields::dates::{Seconds, format_date};
 use crate::rules::control::ResponseControl;
 use crate::rules::freshness::ExchangeTimes;
+use crate::store::purges::{Purge, PurgeEffect, PurgeNumber, PurgeScope, Purges};
 use crate::store::response::{LifetimeRules, ReceivedResponse};
 
 const RECEIVED: UnixSeconds = UnixSeconds(1_000_000);
 const BOUNDARY: &str = "boundary-7";
+const KEY: &str = "http://cdn.example/";
 
 fn headers(lines: &[(&str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -24,8 +26,13 @@ fn stored(lines: &[(&str, &str)], request: &[(&str, &str)], pieces: &[&str]) -> 
     let fields = headers(lines);
     let control = ResponseControl::of(&fields, &[]);
     let times = ExchangeTimes { requested: RECEIVED, received: RECEIVED };
-    let received =
-        ReceivedResponse { status: StatusCode::OK, headers: &fields, control: &control, times };
+    let received = ReceivedResponse {
+        status: StatusCode::OK,
+        headers: &fields,
+        control: &control,
+        times,
+        purged_through: PurgeNumber::default(),
+    };
     let pieces: Vec<_> =
         pieces.iter().map(|piece| Bytes::copy_from_slice(piece.as_bytes())).collect();
     // As one piece each, also where they are short.
@@ -43,12 +50,22 @@ fn resource(responses: impl IntoIterator<Item = StoredResponse>) -> Resource {
 }
 
 fn ask(resource: &Resource, method: &Method, lines: &[(&str, &str)], after_s: u64) -> CacheAnswer {
+    ask_purged(resource, &Purges::default(), (method, lines), after_s)
+}
+
+fn ask_purged(
+    resource: &Resource,
+    purges: &Purges,
+    (method, lines): (&Method, &[(&str, &str)]),
+    after_s: u64,
+) -> CacheAnswer {
     let headers = headers(lines);
     let control = RequestControl::of(&headers);
     let rules = ReuseRules { obeys_requests: true, ..ReuseRules::default() };
     let now = UnixSeconds(RECEIVED.0 + after_s);
     let request = ClientRequest { method, headers: &headers, control: &control };
-    let context = AnswerContext { now, rules, boundary: BOUNDARY, name: "vickrey" };
+    let purges = purges.of(KEY);
+    let context = AnswerContext { now, rules, boundary: BOUNDARY, name: "vickrey", purges };
     resource.answer(request, context, &mut BytesMut::new())
 }
 
@@ -151,6 +168,63 @@ fn what_needs_the_origin() {
     let CacheAnswer::Ready(answer) = ask(&waiting, get, &[], 70) else { panic!("it may wait") };
     assert!(answer.is_validated_meanwhile);
     assert_eq!((answer.served.fresh_for, answer.served.stale_for), (None, Seconds(10)));
+}
+
+/// Purged after 10 s of a lifetime of 60 s, and asked for after 15: before the purge is applied and
+/// then.
+fn ask_before_and_after(effect: PurgeEffect, directives: &str) -> [CacheAnswer; 2] {
+    let lines = [("cache-control", directives), ("surrogate-key", "creative/17")];
+    let mut resource = resource([stored(&lines, &[], &["x"])]);
+    let mut purges = Purges::default();
+    let scope = PurgeScope::SurrogateKey("creative/17".into());
+    purges.list(Purge { scope, effect }).unwrap();
+    let ask = |resource: &Resource, purges: &Purges| {
+        let answer = ask_purged(resource, purges, (&Method::GET, &[]), 15);
+        if let CacheAnswer::Ready(answer) = &answer {
+            assert!(!answer.headers.contains_key("surrogate-key"), "it is for caches");
+        }
+        answer
+    };
+    let before = ask(&resource, &purges);
+    assert!(resource.has_pending(purges.of(KEY)));
+    assert_eq!(resource.take_pending(purges.of(KEY)), 1);
+    assert!(!resource.has_pending(purges.of(KEY)));
+    purges.applied(purges.newest());
+    let after = match resource.responses() {
+        [] => CacheAnswer::Purged,
+        _ => ask(&resource, &purges),
+    };
+    [before, after]
+}
+
+#[test]
+fn purged_responses_are_gone_or_stale_from_then_on() {
+    let [before, after] = ask_before_and_after(PurgeEffect::Gone, "max-age=60");
+    assert!(matches!((before, after), (CacheAnswer::Purged, CacheAnswer::Purged)));
+    let soft = PurgeEffect::Stale(UnixSeconds(RECEIVED.0 + 10));
+    for answer in ask_before_and_after(soft, "max-age=60") {
+        assert!(matches!(answer, CacheAnswer::Validate(_)), "{answer:?}");
+    }
+    for answer in ask_before_and_after(soft, "max-age=60, stale-while-revalidate=5") {
+        let CacheAnswer::Ready(answer) = answer else { panic!("it may wait") };
+        assert_eq!((answer.served.stale_for, answer.is_validated_meanwhile), (Seconds(5), true));
+    }
+}
+
+#[test]
+fn responses_on_their_way_are_purged_before_they_are_stored() {
+    let mut purges = Purges::default();
+    let of_all = |effect| Purge { scope: PurgeScope::Prefix("".into()), effect };
+    let response = || stored(&[("cache-control", "max-age=60")], &[], &["x"]);
+    let purged = |purges: &Purges| response().purged(purges.of(KEY));
+    assert!(purged(&purges).is_some());
+    purges.list(of_all(PurgeEffect::Stale(UnixSeconds(RECEIVED.0 + 10)))).unwrap();
+    let resource = resource([purged(&purges).unwrap()]);
+    assert!(!resource.has_pending(purges.of(KEY)), "it is applied");
+    let answer = ask(&resource, &Method::GET, &[], 11);
+    assert!(matches!(answer, CacheAnswer::Validate(_)), "{answer:?}");
+    purges.list(of_all(PurgeEffect::Gone)).unwrap();
+    assert!(purged(&purges).is_none());
 }
 
 #[test]

@@ -132,7 +132,7 @@ proptest! {
                     prop_assert_eq!(gone, Vec::from_iter(model.remove(key)));
                 }
                 Step::Sweep(divisor) => {
-                    let mut gone = sweep(&directory, handle, |key| key % divisor != 0);
+                    let mut gone = remove_all(&directory, handle, |key| key % divisor == 0);
                     gone.sort_by_key(|stamp| stamp.key);
                     let of_model =
                         (0..300).filter(|key| key % divisor == 0).filter_map(|key| model.remove(key));
@@ -146,18 +146,20 @@ proptest! {
 }
 
 /// From the first entry to the last.
-fn sweep(
+fn remove_all(
     directory: &Directory<Stamp>,
     handle: &mut bravo::Handle,
-    mut keep: impl FnMut(u16) -> bool,
+    mut is_wanted: impl FnMut(u16) -> bool,
 ) -> Vec<Stamp> {
     let (mut all, mut cursor) = (Vec::new(), Some(0));
     while let Some(at) = cursor {
-        let (gone, next) = directory.sweep(handle, at, 100, |key, stamp| {
+        let (keys, next) = directory.select(handle, at, 100, |key, stamp| {
             assert_eq!(key, key_of(stamp.key));
-            keep(stamp.key)
+            is_wanted(stamp.key)
         });
-        all.extend(gone);
+        for key in keys {
+            all.extend(directory.change(handle, &key, |_| Change::Remove));
+        }
         cursor = next;
     }
     all

@@ -1,0 +1,59 @@
+//! Metrics of the cache.
+
+use std::fmt;
+use std::sync::Arc;
+
+use runtime::metrics::{Counter, MetricsPage};
+
+use crate::counters::{CountsByRoute, RouteCounts};
+use crate::shard::store::SharedStore;
+
+/// A counter of the routes: name, help and source.
+pub(super) type RouteCount = (&'static str, &'static str, fn(&RouteCounts) -> &Counter);
+
+pub(super) const COUNTS: [RouteCount; 11] = [
+    ("cache_hits", "Requests answered from the store, fresh.", |counts| &counts.hits),
+    ("cache_stale_served", "Requests answered from the store, stale.", |counts| &counts.stale),
+    ("cache_misses", "Requests answered by a fetch of their own.", |counts| &counts.misses),
+    ("cache_collapsed", "Requests answered by the fetch of another request.", |counts| {
+        &counts.collapsed
+    }),
+    ("cache_revalidated", "Stored responses that the origin found valid.", |counts| {
+        &counts.revalidated
+    }),
+    ("cache_passed", "Requests passed on whose answers are not shared.", |counts| &counts.passed),
+    ("cache_failed", "Requests answered with an error of the cache.", |counts| &counts.failed),
+    ("cache_stored", "Responses stored.", |counts| &counts.stored),
+    ("cache_evicted", "Stored resources that went for others.", |counts| &counts.evicted),
+    ("cache_fetches", "Requests to the origin.", |counts| &counts.fetches),
+    ("cache_fetch_failures", "Requests to the origin without a usable answer.", |counts| {
+        &counts.fetch_failures
+    }),
+];
+
+/// Adds the metrics of all routes and of the store.
+pub(crate) fn expose(
+    store: &Arc<SharedStore>,
+    counts: &CountsByRoute,
+    page: &mut MetricsPage<'_>,
+) -> fmt::Result {
+    for (name, help, count) in COUNTS {
+        let mut counters = page.counters(name, help)?;
+        for (route, shards) in store.config.routes.all().iter().zip(counts) {
+            counters.sum(&[("route", &route.id)], shards.iter().map(count))?;
+        }
+    }
+    let occupancy = store.occupancy();
+    let level = |level: usize| i64::try_from(level).unwrap_or(i64::MAX);
+    page.gauges("cache_entries", "Resources in the store.")?
+        .value(&[], level(occupancy.entries))?;
+    page.gauges("cache_bytes", "Bytes of the store.")?.value(&[], level(occupancy.bytes))?;
+    page.gauges("cache_fetching_bytes", "Bytes of bodies that are being fetched.")?
+        .value(&[], level(store.fills.bytes()))?;
+    page.counters("cache_purges", "Purges that were asked for.")?
+        .value(&[], store.purge_count())?;
+    page.counters("cache_purged", "Responses that purges removed or made stale.")?
+        .value(&[], store.purged_count())?;
+    page.gauges("cache_purges_pending", "Purges that are being applied.")?
+        .value(&[], level(store.purges().pending()))
+}

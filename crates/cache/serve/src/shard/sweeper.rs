@@ -1,0 +1,20 @@
+//! Applies purges to the entries of the store, a few at a time, while the shard serves.
+
+use std::rc::Rc;
+
+use super::CacheShard;
+
+/// Places of the directory's list that are visited before others have their turn: some 10 us.
+const VISITED_AT_A_TIME: usize = 64;
+
+/// Runs as long as its shard; one shard's is enough.
+pub(crate) async fn sweep(shard: Rc<CacheShard>) {
+    loop {
+        let purges = shard.store.unswept().await;
+        let mut cursor = Some(0);
+        while let Some(at) = cursor {
+            cursor = shard.sweep(&purges, at, VISITED_AT_A_TIME);
+            tokio::task::yield_now().await;
+        }
+    }
+}
