@@ -2,6 +2,7 @@
 //!
 //! `command/exit.rs` has the exit codes; docs/operating.md lists them.
 
+mod cache;
 mod campaign;
 mod command;
 mod config;
@@ -60,6 +61,9 @@ enum CliCommand {
     Account(campaign::AccountCommand),
     /// List changes to the accounts and campaigns of a running exchange
     Audit(campaign::AuditArgs),
+    /// Show what the HTTP cache of a running process holds, and purge it
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
     /// Follow the live feed: auctions as they clear
     Watch(live::WatchArgs),
     /// Prepare access to the live floor
@@ -116,6 +120,7 @@ fn main() -> std::process::ExitCode {
         CliCommand::Campaign(command) => campaign::run(&command),
         CliCommand::Account(command) => campaign::run_account(&command),
         CliCommand::Audit(args) => campaign::run_audit(None, &args),
+        CliCommand::Cache(command) => cache::run(&command),
         CliCommand::Watch(args) => live::run_watch(&args),
         CliCommand::Live(command) => live::run(&command),
         CliCommand::Demo(args) => demo::run(&args),

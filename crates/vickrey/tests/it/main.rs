@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod budgets;
+mod cache;
 mod campaign;
 mod campaign_files;
 mod cli;

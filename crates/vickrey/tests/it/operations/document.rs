@@ -45,6 +45,17 @@ fn is_of_live(path: &str) -> bool {
     path.starts_with("/v1/live")
 }
 
+/// Whether a path is of the cache.
+fn is_of_cache(path: &str) -> bool {
+    path.starts_with("/v1/cache")
+}
+
+/// Answers of operations on the cache, by method and documented path: they are as documented, and
+/// every documented success, and refusal of what is unknown, is among them.
+pub fn check_cache(server: &Server, answers: &[(&str, &str, Answer)]) {
+    check_answers(server, answers, is_of_cache, &["200", "404"]);
+}
+
 /// Whether a path is of lots.
 fn is_of_lots(path: &str) -> bool {
     path.starts_with("/v1/lots")
@@ -53,15 +64,24 @@ fn is_of_lots(path: &str) -> bool {
 /// Answers of operations on lots, by method and documented path: they are as documented, and every
 /// documented success and refusal of a lot is among them.
 pub fn check_lots(server: &Server, answers: &[(&str, &str, Answer)]) {
+    check_answers(server, answers, is_of_lots, &["200", "404", "409"]);
+}
+
+fn check_answers(
+    server: &Server,
+    answers: &[(&str, &str, Answer)],
+    is_checked: fn(&str) -> bool,
+    wanted: &[&str],
+) {
     let document = server.get("/v1/openapi.json");
     for ((method, path), operation) in operations(&document) {
-        if !is_of_lots(&path) {
+        if !is_checked(&path) {
             continue;
         }
         let of_operation = answers.iter().filter(|(of, at, _)| (*of, *at) == (&*method, &*path));
         let documented = operation["responses"].as_object().unwrap().keys().cloned();
         let mut unseen: BTreeSet<_> =
-            documented.filter(|status| ["200", "404", "409"].contains(&&**status)).collect();
+            documented.filter(|status| wanted.contains(&&**status)).collect();
         for (_, _, answer) in of_operation {
             assert_eq!(fault(&document, operation, answer), None, "{method} {path}: {answer:?}");
             unseen.remove(&answer.status.to_string());
@@ -140,7 +160,9 @@ fn every_operation_is_answered_as_documented() {
     check_pacer(&server, "a", 404);
     check_live(&server, 404);
     let of_all = |((_, path), _): &((String, String), &Value)| {
-        !is_of_budgets(path) && !is_of_pacer(path) && !is_of_live(path) && !is_of_lots(path)
+        [is_of_budgets, is_of_pacer, is_of_live, is_of_lots, is_of_cache]
+            .iter()
+            .all(|is_of| !is_of(path))
     };
     for ((method, path), operation) in operations(&document).into_iter().filter(of_all) {
         let known = path.replace("{id}", ID_IN_PATH);
