@@ -2,6 +2,9 @@
 //! connection pool for HTTP/1.1 and HTTP/2, with or without TLS, that checks addresses right before
 //! it connects. It must not know the purpose of a request, nor when to retry.
 
+mod interim;
+mod stream;
+
 use std::cell::RefCell;
 use std::error::Error;
 use std::io;
@@ -15,10 +18,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ipnet::IpNet;
 use rustls::ClientConfig;
@@ -26,17 +27,14 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
+use self::stream::{ClientStream, HTTP2, OpenConnection, TransportStream};
 use crate::address::is_public;
 use crate::dns::Resolve;
 
 /// Most bytes of an unwanted body to read, so that its connection can be reused.
 const UNWANTED_BYTES_MAX: usize = 64 * 1024;
-
-/// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
-const HTTP2: &[u8] = b"h2";
 
 /// Addresses that the client may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,19 +206,10 @@ struct ConnectorOptions {
     open: Arc<AtomicUsize>,
 }
 
-/// Counts a connection as open until dropped.
-struct OpenConnection(Arc<AtomicUsize>);
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Service<Uri> for Connector {
-    type Response = ClientStream;
+    type Response = TokioIo<ClientStream>;
     type Error = RequestError;
-    type Future = Pin<Box<dyn Future<Output = Result<ClientStream, RequestError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<TokioIo<ClientStream>, RequestError>> + Send>>;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
         Poll::Ready(Ok(()))
@@ -236,10 +225,10 @@ impl Service<Uri> for Connector {
 }
 
 impl ConnectorOptions {
-    async fn connect(&self, uri: &Uri) -> Result<ClientStream, RequestError> {
-        let open = OpenConnection(Arc::clone(&self.open));
+    async fn connect(&self, uri: &Uri) -> Result<TokioIo<ClientStream>, RequestError> {
+        let (open, others) = OpenConnection::count(&self.open);
         // A replaced pool closes its connections at its next poll, so allow for both pools.
-        if 2 * self.connections_max <= self.open.fetch_add(1, Ordering::Relaxed) {
+        if 2 * self.connections_max <= others {
             return Err(RequestError::Unreachable("too many connections are open".to_owned()));
         }
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -265,7 +254,7 @@ impl ConnectorOptions {
             let share = if at + 1 < allowed.len() { left / 2 } else { left };
             let connecting = self.connect_to(SocketAddr::new(*address, port), name.clone());
             last = match timeout(share, connecting).await {
-                Ok(Ok(stream)) => return Ok(ClientStream { stream, _open: open }),
+                Ok(Ok(stream)) => return Ok(TokioIo::new(ClientStream::new(stream, open))),
                 Ok(Err(error)) => RequestError::Unreachable(error.to_string()),
                 Err(_) => RequestError::TimedOut,
             };
@@ -282,74 +271,12 @@ impl ConnectorOptions {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
         Ok(match name {
-            None => TransportStream::Plain(TokioIo::new(socket)),
+            None => TransportStream::Plain(socket),
             Some(name) => {
                 let stream = self.tls.connect(name, socket).await?;
-                TransportStream::Tls(Box::new(TokioIo::new(stream)))
+                TransportStream::Tls(Box::new(stream))
             }
         })
-    }
-}
-
-struct ClientStream {
-    stream: TransportStream,
-    _open: OpenConnection,
-}
-
-enum TransportStream {
-    Plain(TokioIo<TcpStream>),
-    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
-}
-
-impl Connection for ClientStream {
-    fn connected(&self) -> Connected {
-        let is_http2 = match &self.stream {
-            TransportStream::Plain(_) => false,
-            TransportStream::Tls(stream) => {
-                stream.inner().get_ref().1.alpn_protocol() == Some(HTTP2)
-            }
-        };
-        if is_http2 { Connected::new().negotiated_h2() } else { Connected::new() }
-    }
-}
-
-impl Read for ClientStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            TransportStream::Plain(stream) => Pin::new(stream).poll_read(cx, into),
-            TransportStream::Tls(stream) => Pin::new(stream).poll_read(cx, into),
-        }
-    }
-}
-
-impl Write for ClientStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().stream {
-            TransportStream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            TransportStream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            TransportStream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            TransportStream::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            TransportStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            TransportStream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
     }
 }
 
