@@ -10,8 +10,8 @@ use clap::Args;
 use serde_json::json;
 
 use crate::Say;
-use crate::traces::{Random, Zipf};
 use policies::POLICIES;
+use testbed::draws::{Draws, Zipf};
 
 /// Keys of the trace besides those of scans.
 const KEYS: usize = 10_000;
@@ -74,7 +74,7 @@ pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
 fn bytes_of(key: u64, is_sized: bool) -> u64 {
     match is_sized {
         false => 1024,
-        true => (1024.0 * (Random::new(key).share() * 8.0).exp2()) as u64,
+        true => (1024.0 * (Draws::seeded(key).share() * 8.0).exp2()) as u64,
     }
 }
 
@@ -106,7 +106,7 @@ impl Hits {
 
 impl Trace {
     fn replay(&self, policy: &mut dyn Policy, seed: u64) -> Hits {
-        let (zipf, mut random) = (Zipf::new(KEYS), Random::new(seed));
+        let (zipf, mut random) = (Zipf::new(KEYS), Draws::seeded(seed));
         let (mut hits, mut scanned) = (Hits::default(), SCANNED);
         for number in 0..self.requests {
             let key = zipf.draw(&mut random) as u64;

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::Say;
 use crate::loops::{Kind, LoopOptions, Shared, Work};
-use crate::traces::{Random, Zipf};
+use testbed::draws::{Draws, Zipf};
 
 /// Like a URL of a creative.
 const KEY_BYTES: usize = 75;
@@ -67,7 +67,7 @@ impl Content {
 
     /// As each thread looks them up, in an order of its own.
     fn drawn(&self, seed: usize) -> Vec<Box<[u8]>> {
-        let mut random = Random::new(seed as u64);
+        let mut random = Draws::seeded(seed as u64);
         let draw = |_| self.keys[self.zipf.draw(&mut random)].clone();
         (0..DRAWN.min(self.keys.len() * 8)).map(draw).collect()
     }

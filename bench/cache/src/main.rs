@@ -9,7 +9,6 @@ mod hit_ratio;
 mod locks;
 mod lookup;
 mod loops;
-mod traces;
 
 use std::io::{Write as _, stdout};
 

@@ -42,9 +42,43 @@ impl Draws {
         self.below(PPM as usize) < share_ppm as usize
     }
 
+    /// Uniform from 0 to below 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+    pub const fn share(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// One of `choices`, which must not be empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
+    }
+}
+
+/// Zipf's law with exponent 1: the nth of so many is drawn 1/n as often as the first.
+#[derive(Clone, Debug)]
+pub struct Zipf(Vec<f64>);
+
+impl Zipf {
+    /// Over this many, at least 1.
+    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53")]
+    pub fn new(count: usize) -> Self {
+        let mut sum = 0.0;
+        let mut sums: Vec<_> = (1..=count)
+            .map(|rank| {
+                sum += 1.0 / rank as f64;
+                sum
+            })
+            .collect();
+        for share in &mut sums {
+            *share /= sum;
+        }
+        Self(sums)
+    }
+
+    /// A rank from 0.
+    pub fn draw(&self, draws: &mut Draws) -> usize {
+        let share = draws.share();
+        self.0.partition_point(|sum| *sum < share).min(self.0.len() - 1)
     }
 }
 
@@ -68,5 +102,18 @@ mod tests {
         assert_eq!(count(PPM, &mut draws), 10_000);
         let third = count(300_000, &mut draws);
         assert!((2_800..3_200).contains(&third), "{third}");
+    }
+
+    #[test]
+    fn the_second_of_zipf_is_drawn_half_as_often_as_the_first() {
+        let (zipf, mut draws) = (Zipf::new(100), Draws::seeded(1));
+        let mut counts = [0_u32; 100];
+        for _ in 0..52_000 {
+            counts[zipf.draw(&mut draws)] += 1;
+        }
+        // The first has a share of one in 5.19.
+        assert!((9_700..10_300).contains(&counts[0]), "{}", counts[0]);
+        assert!((4_800..5_200).contains(&counts[1]), "{}", counts[1]);
+        assert!(counts[99] > 0);
     }
 }

@@ -43,6 +43,8 @@ enum CliCommand {
     Explain(explain::ExplainArgs),
     /// Run simulated DSPs for an exchange to call
     Dsp(peers::dsp::DspArgs),
+    /// Run a simulated origin for a cache to stand in front of
+    Origin(peers::origin::OriginArgs),
     /// Put load on a service and measure it
     #[command(subcommand)]
     Hammer(peers::hammer::HammerCommand),
@@ -114,6 +116,7 @@ fn main() -> std::process::ExitCode {
         CliCommand::Config(command) => config::run(&command),
         CliCommand::Explain(args) => explain::run(&args),
         CliCommand::Dsp(args) => peers::dsp::run(&args),
+        CliCommand::Origin(args) => peers::origin::run(&args),
         CliCommand::Hammer(command) => peers::hammer::run(&command),
         CliCommand::Log(command) => log::run(&command),
         CliCommand::Simulate(command) => simulate::run(&command),

@@ -39,6 +39,8 @@ pub struct ServerRequest<'a> {
     pub method: HttpMethod,
     /// Path and query, as written.
     pub target: &'a str,
+    /// Its header fields, with the lines' ends.
+    pub fields: &'a [u8],
     /// What follows the head.
     pub body: &'a [u8],
     /// Bytes of head and body together.
@@ -47,6 +49,20 @@ pub struct ServerRequest<'a> {
     pub keep_alive: bool,
     /// Whether it says `accept-encoding: gzip`.
     pub accepts_gzip: bool,
+}
+
+impl<'a> ServerRequest<'a> {
+    /// The value of the first field of this name, which is in lower case. None if it is absent or not
+    /// text.
+    pub fn field(&self, name: &str) -> Option<&'a str> {
+        let line = |line: &'a [u8]| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            let (own, value) = line.split_at(colon);
+            own.eq_ignore_ascii_case(name.as_bytes()).then(|| value[1..].trim_ascii())
+        };
+        let value = self.fields.split(|&byte| byte == b'\n').find_map(line)?;
+        str::from_utf8(value).ok()
+    }
 }
 
 /// The methods that servers know.
@@ -131,11 +147,15 @@ pub(crate) fn frame(bytes: &[u8], body_bytes_max: usize) -> RequestFrame<'_> {
     };
     let length = head_length + body_length;
     let target = head.path.unwrap_or_default();
+    // Behind the request line, which is there.
+    let line = bytes.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let head_fields = &bytes[line.min(head_length)..head_length];
     let HeaderFields { keep_alive, accepts_gzip, .. } = fields;
     match bytes.get(head_length..length) {
         Some(body) => RequestFrame::Whole(ServerRequest {
             method,
             target,
+            fields: head_fields,
             body,
             length,
             keep_alive,

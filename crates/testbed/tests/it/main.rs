@@ -3,4 +3,5 @@
 mod fleet;
 mod hammer;
 mod load;
+mod origin;
 mod server;

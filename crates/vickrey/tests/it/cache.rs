@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::operations::document::check_cache;
 use crate::operations::fixtures::Server;
-use crate::program::{check, until, vickrey};
+use crate::program::{Running, check, until, vickrey};
 
 /// An origin whose every answer is fresh for ten minutes, and the requests that it has had.
 fn origin() -> (SocketAddr, Arc<AtomicUsize>) {
@@ -158,6 +158,46 @@ fn wrong_commands_say_what_is_wrong() {
     let admin = format!("http://{}", without.logged("metrics and health at http://"));
     let mut command = vickrey(&["cache", "stat", "--admin", &admin]);
     check(&mut command, 69, &[], &["there is no cache here: add [cache]"]);
+}
+
+#[test]
+fn a_hammer_checks_what_an_origin_answers_through_the_cache() {
+    let mut command =
+        vickrey(&["origin", "--surrogate-keys", "4", "--fault", "short-body", "--json"]);
+    let mut origin = Running::start(command.args(["--fault-share", "200000"]));
+    let mut line = String::new();
+    BufReader::new(origin.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let url: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let server = Server::start_without_exchange(&format!(
+        "[cache]\nlisten = \"127.0.0.1:0\"\n[[cache.route]]\nid = \"all\"\norigin = {url}\n",
+        url = url["url"]
+    ));
+    let address = format!("http://{}/", server.logged("the cache is at "));
+    let hammer = |args: &[&str], exit: i32, want: &[&str]| {
+        let count = ["--warm-up", "0s", "--count", "200", "--in-flight", "4"];
+        let mut command = vickrey(&["hammer", "cache", "--url", &address]);
+        check(command.args(count).args(args), exit, want, &[]);
+    };
+    // Bodies that break off are noticed, and none of them is stored.
+    hammer(
+        &["--keys", "20", "--order", "scan", "--errors-max", "0"],
+        1,
+        &["MISSED", "not valid        0"],
+    );
+    hammer(&["--keys", "20", "--errors-max", "0"], 0, &["200 fresh, 0 stale"]);
+    hammer(&["--order", "new", "--bytes", "9"], 0, &["0 fresh, 0 stale"]);
+    origin.signal("-INT");
+    let (code, out) = origin.wait();
+    let stats: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, Some(0));
+    assert!(stats["faults"].as_u64().unwrap() > 0, "{stats}");
+    check(
+        &mut vickrey(&["hammer", "cache", "--url", "ftp://x"]),
+        64,
+        &[],
+        &["only http is supported"],
+    );
+    check(&mut vickrey(&["hammer", "cache", "--keys", "0"]), 64, &[], &["at least one key"]);
 }
 
 #[test]

@@ -80,7 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "whatif",
         ],
     ),
-    ("bench-cache", &["bravo", "cache-core"]),
+    ("bench-cache", &["bravo", "cache-core", "testbed"]),
     ("bench-floor", &[]),
     ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
     ("bench-live", &[]),

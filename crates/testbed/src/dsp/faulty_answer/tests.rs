@@ -20,8 +20,16 @@ fn asked(
 ) -> Option<(AnswerSummary, Script)> {
     let misbehaviour = Misbehaviour::of(behaviour)?;
     let (method, length, target) = (HttpMethod::Post, body.len(), "/bid");
-    let request =
-        ServerRequest { method, target, body, length, keep_alive: true, accepts_gzip: true };
+    let fields = &b"accept-encoding: gzip\r\n"[..];
+    let request = ServerRequest {
+        method,
+        target,
+        fields,
+        body,
+        length,
+        keep_alive: true,
+        accepts_gzip: true,
+    };
     bidder.misbehave(&misbehaviour, &request)
 }
 

@@ -10,6 +10,7 @@ fn whole(body: &str, length: usize, keep_alive: bool) -> RequestFrame<'_> {
     RequestFrame::Whole(ServerRequest {
         method,
         target,
+        fields: b"",
         body,
         length,
         keep_alive,
@@ -21,7 +22,13 @@ fn whole(body: &str, length: usize, keep_alive: bool) -> RequestFrame<'_> {
 fn frames_are_found() {
     let check = |rest: &str, want: &dyn Fn(usize) -> RequestFrame<'static>| {
         let text = format!("{POST}{rest}");
-        assert_eq!(frame(text.as_bytes(), 10), want(text.len()), "{rest}");
+        let got = match frame(text.as_bytes(), 10) {
+            RequestFrame::Whole(whole) => {
+                RequestFrame::Whole(ServerRequest { fields: b"", ..whole })
+            }
+            other => other,
+        };
+        assert_eq!(got, want(text.len()), "{rest}");
     };
     check("Content-Length: 2\r\n\r\n{}", &|n| whole("{}", n, true));
     check("CONTENT-length:  2 \r\n\r\n{}", &|n| whole("{}", n, true));
@@ -44,6 +51,14 @@ fn frames_are_found() {
     refused("Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", HttpRefusal::BadRequest);
     refused(&format!("Content-Length: {}\r\n\r\n", "9".repeat(40)), HttpRefusal::BadRequest);
     refused("bad field\r\n\r\n", HttpRefusal::BadRequest);
+}
+
+#[test]
+fn fields_are_found_by_name() {
+    let text = "GET / HTTP/1.1\r\nX-A:  one \r\nx-b:\r\nX-a: two\r\n\r\nX-Body: no";
+    let RequestFrame::Whole(request) = frame(text.as_bytes(), 0) else { panic!("whole") };
+    let fields = ["x-a", "x-b", "get /", "x-body", "x"].map(|name| request.field(name));
+    assert_eq!(fields, [Some("one"), Some(""), None, None, None]);
 }
 
 #[test]

@@ -1,0 +1,212 @@
+//! The load of a cache in front of a simulated origin: GET over HTTP/1.1. Every body is checked: it
+//! must be the one of its URL, whole.
+
+mod answer;
+mod connection;
+mod keys;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::Write as _;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use hyper::Uri;
+use serde::Serialize;
+
+pub use answer::{CacheHandling, CacheLoadAnswer};
+pub use connection::CacheConnection;
+pub use keys::CacheKeys;
+
+use crate::load::report::row;
+use crate::load::{CallFailure, LoadReport, Workload};
+use crate::origin::{OBJECT_BYTES_MAX, ObjectBody};
+use keys::KeyDraws;
+
+/// What a load asks for.
+#[derive(Clone, Debug)]
+pub struct CacheLoadOptions {
+    /// `http://host:port/path/`, in front of the numbers of keys.
+    pub url: String,
+    /// The host of the requests. None: the URL's.
+    pub host: Option<String>,
+    /// Which numbers.
+    pub keys: CacheKeys,
+    /// Of each body.
+    pub bytes: usize,
+    /// The field of requests by which the origin varies, and how many different values it has.
+    pub vary: Option<(String, usize)>,
+    /// Of the choices.
+    pub seed: u64,
+}
+
+/// GET requests to one cache.
+#[derive(Debug)]
+pub struct CacheLoad {
+    options: CacheLoadOptions,
+    address: SocketAddr,
+    host: String,
+    /// Of the URL.
+    path: String,
+    draws: RefCell<KeyDraws>,
+    variants: RefCell<KeyDraws>,
+    outcomes: RefCell<CacheOutcomes>,
+}
+
+/// A request, and the body that is its answer.
+#[derive(Debug)]
+pub struct CacheLoadRequest {
+    bytes: Vec<u8>,
+    body: ObjectBody,
+}
+
+/// Why a cache cannot be loaded. The caller can fix either.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheLoadError {
+    /// The URL has not the required form, or its name does not resolve.
+    #[error("url `{url}`: {problem}; give it as http://host:port/path/")]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The options make no sense.
+    #[error("a load needs {0}")]
+    Options(&'static str),
+}
+
+/// How the cache handled the measured requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CacheOutcomes {
+    /// Answered from the store, fresh.
+    pub hits: u64,
+    /// Answered from the store, stale.
+    pub stale: u64,
+    /// Answered by a request to the origin.
+    pub forwarded: u64,
+    /// Answered by the request of another client.
+    pub collapsed: u64,
+    /// Without `Cache-Status`.
+    pub unknown: u64,
+}
+
+impl CacheLoad {
+    /// A load of a cache.
+    ///
+    /// # Errors
+    ///
+    /// If the options make no sense, or the URL's name does not resolve.
+    pub fn new(options: CacheLoadOptions) -> Result<Self, CacheLoadError> {
+        let has_keys = match options.keys {
+            CacheKeys::Zipf { count } | CacheKeys::Scan { count } => count > 0,
+            CacheKeys::One | CacheKeys::New => true,
+        };
+        if !has_keys || options.vary.as_ref().is_some_and(|(_, count)| *count == 0) {
+            return Err(CacheLoadError::Options("at least one key and one variant"));
+        }
+        if options.bytes > OBJECT_BYTES_MAX {
+            return Err(CacheLoadError::Options("bodies of at most 64 MiB"));
+        }
+        let (address, host, path) = resolve(&options.url)
+            .map_err(|problem| CacheLoadError::Url { url: options.url.clone(), problem })?;
+        let variants = options.vary.as_ref().map_or(1, |(_, count)| *count);
+        Ok(Self {
+            address,
+            host: options.host.clone().unwrap_or(host),
+            path,
+            draws: RefCell::new(KeyDraws::new(options.keys, options.seed)),
+            variants: RefCell::new(KeyDraws::new(CacheKeys::Scan { count: variants }, 0)),
+            outcomes: RefCell::default(),
+            options,
+        })
+    }
+}
+
+fn resolve(url: &str) -> Result<(SocketAddr, String, String), String> {
+    let uri: Uri = url.parse().map_err(|error: hyper::http::uri::InvalidUri| error.to_string())?;
+    if uri.scheme_str() != Some("http") {
+        return Err("only http is supported".to_owned());
+    }
+    let authority = uri.authority().ok_or("the host is missing")?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let port = authority.port_u16().unwrap_or(80);
+    let mut addresses = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
+    let address = addresses.next().ok_or("the host has no address")?;
+    Ok((address, authority.to_string(), uri.path().to_owned()))
+}
+
+impl Workload for CacheLoad {
+    type Connection = CacheConnection;
+    type Request = CacheLoadRequest;
+    type Answer = CacheLoadAnswer;
+    type Outcomes = CacheOutcomes;
+
+    fn request(&self) -> CacheLoadRequest {
+        let CacheLoadOptions { bytes, vary, .. } = &self.options;
+        let path = format!("{}{}", self.path, self.draws.borrow_mut().next());
+        let mut request = Vec::with_capacity(192);
+        let host = &self.host;
+        write!(request, "GET {path}?bytes={bytes} HTTP/1.1\r\nhost: {host}\r\n").expect("memory");
+        let mut variant = None;
+        if let Some((name, _)) = vary {
+            let value = self.variants.borrow_mut().next().to_string();
+            write!(request, "{name}: {value}\r\n").expect("memory");
+            variant = Some(value);
+        }
+        request.extend_from_slice(b"\r\n");
+        let body = ObjectBody::new(&path, variant.as_deref(), *bytes);
+        CacheLoadRequest { bytes: request, body }
+    }
+
+    fn request_bytes(request: &CacheLoadRequest) -> u64 {
+        request.bytes.len() as u64
+    }
+
+    async fn open(&self, connection: &mut CacheConnection) -> Result<(), CallFailure> {
+        connection.open(self.address).await
+    }
+
+    async fn call(
+        &self,
+        connection: &mut CacheConnection,
+        request: CacheLoadRequest,
+    ) -> Result<CacheLoadAnswer, CallFailure> {
+        let CacheLoadRequest { bytes, body } = request;
+        let judge = |head: &answer::CacheHead, content: &[u8]| CacheLoadAnswer {
+            status: head.status,
+            bytes: content.len() as u64,
+            handling: head.handling,
+            is_right: body.is(content),
+        };
+        connection.get(self.address, &bytes, judge).await
+    }
+
+    fn count(&self, answer: &CacheLoadAnswer) {
+        let mut outcomes = self.outcomes.borrow_mut();
+        *match answer.handling {
+            CacheHandling::Hit => &mut outcomes.hits,
+            CacheHandling::Stale => &mut outcomes.stale,
+            CacheHandling::Forwarded => &mut outcomes.forwarded,
+            CacheHandling::Collapsed => &mut outcomes.collapsed,
+            CacheHandling::Unknown => &mut outcomes.unknown,
+        } += 1;
+    }
+
+    fn outcomes(&self) -> CacheOutcomes {
+        self.outcomes.borrow().clone()
+    }
+}
+
+impl fmt::Display for LoadReport<CacheOutcomes> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CacheOutcomes { hits, stale, forwarded, collapsed, unknown } = &self.counts.outcomes;
+        self.write_load(f)?;
+        row(f, "  from the store", format_args!("{hits} fresh, {stale} stale"))?;
+        row(f, "  forwarded", format_args!("{forwarded}, and {collapsed} collapsed"))?;
+        if *unknown > 0 {
+            row(f, "  unknown", format_args!("{unknown} without Cache-Status"))?;
+        }
+        self.write_failures(f)?;
+        self.write_latency(f)
+    }
+}
