@@ -42,13 +42,28 @@ impl Proxy {
         Self::with("", keys)
     }
 
-    /// With keys of `[cache]` too, on two shards.
+    /// With keys of `[cache]` too.
     pub fn with(cache_keys: &str, route_keys: &str) -> Self {
         let origin = Origin::start();
+        let address = origin.address;
+        Self::start_before(address, origin, cache_keys, route_keys)
+    }
+
+    /// Likewise, before an origin that is not scripted.
+    pub fn before(address: SocketAddr, cache_keys: &str, route_keys: &str) -> Self {
+        Self::start_before(address, Origin::start(), cache_keys, route_keys)
+    }
+
+    /// On two shards.
+    fn start_before(
+        address: SocketAddr,
+        origin: Origin,
+        cache_keys: &str,
+        route_keys: &str,
+    ) -> Self {
         let text = format!(
             "[cache]\nlisten = \"127.0.0.1:0\"\n{cache_keys}\n[[cache.route]]\nid = \"all\"\n\
-             origin = \"http://{}\"\n{route_keys}\n",
-            origin.address
+             origin = \"http://{address}\"\n{route_keys}\n",
         );
         let config: CacheConfig = parse("test.toml", &text, Cache::read)
             .unwrap_or_else(|problems| panic!("{problems}"))

@@ -3,6 +3,7 @@
 mod bad_input;
 mod collapsing;
 mod config;
+mod faults;
 mod fixtures;
 mod purging;
 mod semantics;

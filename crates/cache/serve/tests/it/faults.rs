@@ -1,0 +1,75 @@
+//! Clients of a cache whose origin fails, breaks off and lies: what they get whole is right, and is
+//! stored; nothing else is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use testbed::cache::{CacheKeys, CacheLoad, CacheLoadOptions, CacheOutcomes};
+use testbed::load::{self, LoadLength, LoadMode, LoadOptions, LoadReport};
+use testbed::origin::{self, OriginAct, OriginBehaviour, OriginFault, OriginOptions};
+use testbed::server::{Cut, ServerOptions};
+
+use super::fixtures::Proxy;
+
+const REQUESTS: usize = 60;
+
+/// One request for each key, by several connections.
+fn ask_for_all(proxy: &Proxy) -> LoadReport<CacheOutcomes> {
+    let load = CacheLoadOptions {
+        url: format!("http://{}/o/", proxy.address),
+        host: None,
+        keys: CacheKeys::Scan { count: REQUESTS },
+        bytes: 20_000,
+        vary: None,
+        seed: 1,
+    };
+    let options = LoadOptions {
+        mode: LoadMode::Closed { in_flight: 6 },
+        warm_up: Duration::ZERO,
+        length: LoadLength::Count(REQUESTS as u64),
+        timeout: Duration::from_secs(1),
+        ..LoadOptions::default()
+    };
+    let load = CacheLoad::new(load).expect("options that make sense");
+    load::run(&options, "cache", load, Arc::default(), &mut |_| ()).expect("a thread")
+}
+
+#[test]
+fn what_is_served_whole_is_right_and_nothing_else_is_stored() {
+    use OriginFault::{Endless, HugeHead, LongBody, ShortBody, TwoLengths};
+    for act in [
+        OriginAct::Status { code: 503, body: "no\n".to_owned() },
+        OriginAct::Hang,
+        OriginAct::Close { at: Cut::Before },
+        OriginAct::Close { at: Cut::Head },
+        OriginAct::Close { at: Cut::Body },
+        OriginAct::Reset { at: Cut::Body },
+        OriginAct::Garbage,
+        OriginAct::Interim { code: 103, count: None },
+        OriginAct::Content(ShortBody),
+        OriginAct::Content(LongBody),
+        OriginAct::Content(TwoLengths),
+        OriginAct::Content(Endless),
+        OriginAct::Content(HugeHead),
+    ] {
+        let behaviour = OriginBehaviour { act: act.clone(), share_ppm: 300_000 };
+        let server = ServerOptions::default();
+        let origin = origin::start(&OriginOptions::default(), behaviour, &server).expect("a port");
+        let timeouts = "answer_timeout = \"200ms\"\nbody_timeout = \"200ms\"";
+        let proxy = Proxy::before(origin.address(), "object_max = \"64KiB\"", timeouts);
+        let calls = ask_for_all(&proxy).counts.calls;
+        assert_eq!((calls.sent, calls.invalid), (REQUESTS as u64, 0), "{act:?}: {calls:?}");
+        let faults = origin.stats().faults;
+        assert!(faults > 5, "{act:?}: {faults}");
+        // A body that is too long is cut off, and is whole for the client.
+        let is_harmless = act == OriginAct::Content(LongBody);
+        let failed = calls.sent - calls.valid;
+        assert!(is_harmless || failed > 0, "{act:?}: {calls:?}");
+        origin.set_behaviour(OriginBehaviour::HEALTHY).expect("it runs");
+        let report = ask_for_all(&proxy);
+        assert_eq!(report.counts.calls.valid, REQUESTS as u64, "after {act:?}: {report}");
+        let hits = report.counts.outcomes.hits;
+        assert!(hits <= calls.valid, "{act:?}: {hits} hits after {} answers", calls.valid);
+        assert!(act == OriginAct::Content(Endless) || hits == calls.valid, "{act:?}: {hits}");
+    }
+}
