@@ -43,11 +43,25 @@ pub fn check_head(head: &Parts) -> Result<(), MalformedHead> {
 /// Whether a header's value is `uri-host [ ":" port ]`, or empty, as without an authority.
 fn is_host(value: &[u8]) -> bool {
     value.is_empty()
+        || is_plain_host(value)
         || Authority::try_from(value).is_ok_and(|authority| {
             let after = authority.as_str().strip_prefix(authority.host());
             let port = after.map(|after| after.strip_prefix(':').unwrap_or(after));
             port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
         })
+}
+
+/// Whether it is a name of letters, digits, dots and hyphens, or an IPv4 address, with an optional
+/// port: nearly every host is.
+fn is_plain_host(value: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    let end = value.iter().position(|byte| !is_of_name(byte)).unwrap_or(value.len());
+    match value[end..] {
+        _ if end == 0 => false,
+        [] => true,
+        [b':', ref port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -2,15 +2,29 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use bytes::BytesMut;
 use http::StatusCode;
 
 use crate::rules::reuse::ServedFreshness;
 
-/// How a request was handled.
+/// Appends the member of a request that was answered from the store, for a cache of this name, which
+/// is a token. Every hit has one, so this is no [`Display`].
+pub fn append_hit(cache: &str, served: ServedFreshness, to: &mut BytesMut) {
+    to.extend_from_slice(cache.as_bytes());
+    to.extend_from_slice(b"; hit; ttl=");
+    let ttl = match served.fresh_for {
+        Some(fresh_for) => fresh_for,
+        None => {
+            to.extend_from_slice(b"-");
+            served.stale_for
+        }
+    };
+    to.extend_from_slice(itoa::Buffer::new().format(ttl.0).as_bytes());
+}
+
+/// How a request was handled that was not answered from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheStatus {
-    /// It was answered from the store.
-    Hit(ServedFreshness),
     /// It went to the origin.
     Forwarded(ForwardedRequest),
     /// Neither: it was refused, or nothing stored was allowed to answer it.
@@ -73,12 +87,6 @@ impl CacheStatus {
 impl Display for CacheStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hit(ServedFreshness { fresh_for: Some(fresh_for), .. }) => {
-                write!(f, "; hit; ttl={}", fresh_for.0)
-            }
-            Self::Hit(ServedFreshness { stale_for, .. }) => {
-                write!(f, "; hit; ttl=-{}", stale_for.0)
-            }
             Self::Forwarded(forwarded) => {
                 write!(f, "; fwd={}", forwarded.reason.token())?;
                 if let Some(status) = forwarded.status {
@@ -99,19 +107,22 @@ mod tests {
 
     #[test]
     fn members_are_items_with_parameters() {
-        let check = |status: CacheStatus, want: &str| {
-            let member = status.member("vickrey");
+        let check_member = |member: &str, want: &str| {
             assert_eq!(member, want);
-            let parsed = sfv::Parser::new(&member).parse::<sfv::List>().unwrap();
+            let parsed = sfv::Parser::new(member).parse::<sfv::List>().unwrap();
             assert_eq!(parsed.len(), 1, "{member}");
         };
-        let hit = |fresh_for: Option<u64>, stale_for| {
+        let check_hit = |fresh_for: Option<u64>, stale_for, want| {
             let (age, fresh_for) = (Seconds(9), fresh_for.map(Seconds));
-            CacheStatus::Hit(ServedFreshness { age, fresh_for, stale_for: Seconds(stale_for) })
+            let mut member = BytesMut::new();
+            let served = ServedFreshness { age, fresh_for, stale_for: Seconds(stale_for) };
+            append_hit("vickrey", served, &mut member);
+            check_member(str::from_utf8(&member).unwrap(), want);
         };
-        check(hit(Some(30), 0), "vickrey; hit; ttl=30");
-        check(hit(None, 7), "vickrey; hit; ttl=-7");
-        check(hit(None, 0), "vickrey; hit; ttl=-0");
+        check_hit(Some(30), 0, "vickrey; hit; ttl=30");
+        check_hit(None, 7, "vickrey; hit; ttl=-7");
+        check_hit(None, 0, "vickrey; hit; ttl=-0");
+        let check = |status: CacheStatus, want| check_member(&status.member("vickrey"), want);
         let miss = ForwardedRequest {
             reason: ForwardReason::UriMiss,
             status: None,

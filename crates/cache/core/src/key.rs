@@ -69,7 +69,10 @@ impl<'u> TargetUri<'u> {
         }
         key.push_str(self.scheme);
         key.push_str("://");
-        key.extend(host.chars().map(|char| char.to_ascii_lowercase()));
+        match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => key.push_str(&host.to_ascii_lowercase()),
+            false => key.push_str(host),
+        }
         if let Some(port) = port.filter(|port| *port != default) {
             let _infallible = write!(key, ":{port}");
         }

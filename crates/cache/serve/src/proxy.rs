@@ -27,6 +27,7 @@ impl ServiceShard for CacheShard {
             timeouts: config.timeouts.connection,
             write_timeout: config.timeouts.write,
             unsent_max: None,
+            dates_arrivals: false,
         }
     }
 

@@ -55,7 +55,13 @@ impl ServiceShard for ExchangeShard {
         let snapshot = self.snapshot();
         let config = snapshot.config();
         let InboundLimits { timeouts, write_timeout, .. } = config.inbound;
-        ConnectionOptions { tls: config.tls.clone(), timeouts, write_timeout, unsent_max: None }
+        ConnectionOptions {
+            tls: config.tls.clone(),
+            timeouts,
+            write_timeout,
+            unsent_max: None,
+            dates_arrivals: true,
+        }
     }
 
     fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()> {

@@ -49,3 +49,25 @@ fn transfer_codings() {
         check(refused, Err(MalformedHead::TransferEncoding));
     }
 }
+
+/// Whatever is plain is a host as the parser of authorities reads it.
+#[test]
+fn plain_hosts_are_hosts() {
+    let letters = b"aZ0.-:@[]/% ";
+    let count = letters.len();
+    let mut plain = 0;
+    for number in 0..count.pow(5) {
+        let mut rest = number;
+        let mut value = Vec::new();
+        while rest > 0 {
+            value.push(letters[rest % count]);
+            rest /= count;
+        }
+        if is_plain_host(&value) {
+            plain += 1;
+            let authority = Authority::try_from(&*value);
+            assert!(authority.is_ok_and(|it| value.starts_with(it.host().as_bytes())), "{value:?}");
+        }
+    }
+    assert!(plain > 3_000, "{plain}");
+}

@@ -62,6 +62,7 @@ impl ServiceShard for LiveShard {
             timeouts: timeouts.connection,
             write_timeout: timeouts.write,
             unsent_max: Some(UNSENT_MAX),
+            dates_arrivals: false,
         }
     }
 

@@ -93,10 +93,19 @@ impl Activity {
         RequestActivity(self.clone())
     }
 
+    /// When the first bytes of an incomplete head were read. None if there are none.
+    pub fn begun(&self) -> Option<Instant> {
+        match self.0.phase.get() {
+            ConnectionPhase::Head(since) => Some(since),
+            ConnectionPhase::Idle(_) | ConnectionPhase::Request => None,
+        }
+    }
+
     /// Records that a handshake or a request is complete.
     pub fn set_idle(&self) {
-        self.0.entry.set_idle();
-        self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
+        let now = Instant::now();
+        self.0.entry.set_idle(now.into_std());
+        self.0.phase.set(ConnectionPhase::Idle(now));
     }
 
     /// Runs `serve`, which must read the connection through an [`ActiveStream`], to its end.

@@ -119,7 +119,13 @@ impl ConnectionTable {
 
     /// Microseconds since the table was made, never [`BUSY`].
     fn now(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_micros()).map_or(EVICTED - 1, |now| now + 1)
+        self.at(Instant::now())
+    }
+
+    /// In microseconds, never [`BUSY`].
+    fn at(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.origin);
+        u64::try_from(since.as_micros()).map_or(EVICTED - 1, |now| now + 1)
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -183,8 +189,8 @@ impl TableEntry {
         self.mark.state.store(BUSY, Ordering::Relaxed);
     }
 
-    pub(super) fn set_idle(&self) {
-        self.mark.state.store(self.table.now(), Ordering::Relaxed);
+    pub(super) fn set_idle(&self, now: Instant) {
+        self.mark.state.store(self.table.at(now), Ordering::Relaxed);
     }
 
     /// Waits until the connection is evicted and must close at once.
@@ -284,7 +290,7 @@ mod tests {
         assert_eq!(table.rows().evicting, 0);
         assert!(enter("192.0.2.4").is_none(), "their places were taken when they were evicted");
         // A connection found busy is soon examined again.
-        a1.set_idle();
+        a1.set_idle(Instant::now());
         while enter("192.0.2.4").is_none() {
             std::thread::yield_now();
         }

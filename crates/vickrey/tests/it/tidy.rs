@@ -104,6 +104,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "httpdate",
     // Tables of Unicode, compiled in.
     "idna",
+    "itoa",
     "libm",
     "memchr",
     "prost",

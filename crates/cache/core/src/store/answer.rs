@@ -1,6 +1,6 @@
 //! What a stored resource says to a request: the answer itself, as far as it needs no origin.
 
-use std::fmt::{self, Write as _};
+use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::purges::KeyPurges;
 use super::response::{Resource, StoredBody, StoredResponse};
-use crate::cache_status::CacheStatus;
+use crate::cache_status::append_hit;
 use crate::fields::dates::UnixSeconds;
 use crate::rules::control::RequestControl;
 use crate::rules::ranges::{ByteRange, MultipartRanges, RequestedRanges, unsatisfied_range};
@@ -244,14 +244,9 @@ impl AnswerCopy<'_> {
     ) -> ReadyAnswer {
         let Self { stored, name, buffer, served } = self;
         stored.head.copy_to(buffer);
-        let mut write = |text: fmt::Arguments<'_>| {
-            let start = buffer.len();
-            let _infallible = buffer.write_fmt(text);
-            start..buffer.len()
-        };
-        let age = write(format_args!("{}", served.age.0));
-        let cache_status = write(format_args!("{name}{}", CacheStatus::Hit(*served)));
-        let length = said_length.map(|length| write(format_args!("{length}")));
+        let age = append(buffer, |to| append_number(to, served.age.0));
+        let cache_status = append(buffer, |to| append_hit(name, *served, to));
+        let length = said_length.map(|length| append(buffer, |to| append_number(to, length)));
         let head_end = buffer.len();
         let is_copied = if let StoredBody::Copied(bytes) = &stored.body {
             buffer.extend_from_slice(&bytes[index(range.start)..index(range.end)]);
@@ -276,6 +271,17 @@ impl AnswerCopy<'_> {
         let (served, is_validated_meanwhile) = (*served, false);
         ReadyAnswer { status, headers, body, served, cache_status, is_validated_meanwhile }
     }
+}
+
+/// Returns where it is.
+fn append(buffer: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> Range<usize> {
+    let start = buffer.len();
+    write(buffer);
+    start..buffer.len()
+}
+
+fn append_number(to: &mut BytesMut, number: u64) {
+    to.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Whether a field says which response an answer without its content is about (RFC 9110, section

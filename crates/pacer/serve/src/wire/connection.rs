@@ -59,6 +59,7 @@ impl ServiceShard for PacerShard {
             timeouts: config.timeouts,
             write_timeout: config.write_timeout,
             unsent_max: None,
+            dates_arrivals: true,
         }
     }
 
@@ -78,7 +79,8 @@ pub(crate) async fn serve(shard: Rc<PacerShard>, mut client: ClientConnection) {
     let timeouts = shard.context.config.timeouts;
     let mut session = Session::new(Rc::clone(&shard));
     let stream = client.stream();
-    let run = session.run(stream, &activity, || arrivals.take());
+    let run = session
+        .run(stream, &activity, || arrivals.take().unwrap_or_else(tokio::time::Instant::now));
     let end = match activity.limited(&timeouts, run).await {
         Ok(end) => end,
         Err(ConnectionEnd::Idle) => session.error(ProtocolError::Idle, "no frame for too long"),

@@ -28,10 +28,11 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 pub struct ArrivalClock(Rc<Cell<Option<Instant>>>);
 
 impl ArrivalClock {
-    /// When the kernel received the last bytes read; after a complete head, its arrival. Now if
-    /// nothing was read since the last call: two requests arrived together.
-    pub fn take(&self) -> Instant {
-        self.0.take().unwrap_or_else(Instant::now)
+    /// When the kernel received the last bytes read; after a complete head, its arrival. None if
+    /// nothing was read since the last call, since two requests arrived together, or if reads are not
+    /// dated.
+    pub fn take(&self) -> Option<Instant> {
+        self.0.take()
     }
 
     /// Forgets the bytes of a finished request.
@@ -53,18 +54,20 @@ fn waited_since(stamp: TimeSpec) -> Option<Duration> {
     now.checked_sub(Duration::from(stamp))
 }
 
-/// A stream whose reads set its [`ArrivalClock`].
+/// A stream whose reads set its [`ArrivalClock`], if they are dated.
 #[derive(Debug)]
 pub struct StampedStream {
     stream: TcpStream,
     clock: ArrivalClock,
-    control: Vec<u8>,
+    /// Room for the kernel's stamp. None if reads are not dated.
+    control: Option<Vec<u8>>,
 }
 
 impl StampedStream {
     /// Wraps `stream`.
-    pub fn new(stream: TcpStream) -> Self {
-        Self { stream, clock: ArrivalClock::default(), control: nix::cmsg_space!(TimeSpec) }
+    pub fn new(stream: TcpStream, is_dated: bool) -> Self {
+        let control = is_dated.then(|| nix::cmsg_space!(TimeSpec));
+        Self { stream, clock: ArrivalClock::default(), control }
     }
 
     /// The wrapped stream.
@@ -103,6 +106,7 @@ impl AsyncRead for StampedStream {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let Self { stream, clock, control } = self.get_mut();
+        let Some(control) = control else { return Pin::new(stream).poll_read(cx, into) };
         loop {
             ready!(stream.poll_read_ready(cx))?;
             let room = into.initialize_unfilled();

@@ -144,7 +144,13 @@ impl ServiceShard for EchoShard {
     fn connection_options(&self, listener: usize) -> ConnectionOptions {
         let tls = self.echo.tls.clone().filter(|_| listener == HTTP);
         let timeouts = ConnectionTimeouts { idle: self.echo.idle_timeout, head: secs(10) };
-        ConnectionOptions { tls, timeouts, write_timeout: secs(10), unsent_max: None }
+        ConnectionOptions {
+            tls,
+            timeouts,
+            write_timeout: secs(10),
+            unsent_max: None,
+            dates_arrivals: true,
+        }
     }
 
     fn serve(self: Rc<Self>, connection: ClientConnection) -> LocalFuture<'static, ()> {
