@@ -20,6 +20,7 @@ from driver import (
     budget_auction,
     budgets,
     cache_core,
+    cache_hits,
     campaigns,
     cold,
     hostile,
@@ -81,6 +82,8 @@ SCENARIOS = (
     "live",
     "live-auctions",
     "cache-core",
+    "cache",
+    "cache-storms",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -120,6 +123,8 @@ scenarios (all of them, where none is named; about 40 minutes):
   live       deliveries of the feed per CPU-second; a raw loop and NATS; latency, stalled, idle; bids on lots
   live-auctions  what a feed costs the auctions beside it, with one subscriber and with a hundred
   cache-core the cache's directory: lock, look-up and hit ratio beside other locks and caches; all cores
+  cache      hits per CPU-second of the cache over HTTP; bare hyper, nginx, Varnish, Traffic Server
+  cache-storms  p99.9 of hits beside misses, purges and evictions
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -339,6 +344,8 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "live": lambda: live.feed(bench, rounds, has_peer(bench, args, "go-nats"), say),
         "live-auctions": lambda: live_auctions.live_auctions(bench, rounds, say),
         "cache-core": lambda: cache_core.cache_core(bench, rounds, say),
+        "cache": lambda: cache_hits.cache_hits(bench, rounds, say),
+        "cache-storms": lambda: cache_hits.cache_storms(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

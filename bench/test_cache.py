@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from driver import cache_core, report
+from driver import cache_core, cache_hits, report
 from driver.programs import Bench
 from driver.throughput import Rounds
 
@@ -64,6 +64,54 @@ class Core(unittest.TestCase):
         self.assertIn("at most 3.0 points below the best crate", page)
         self.assertIn("at most 2: missed", page)
         self.assertIn("| bravo | 40.0 | 70.0 | 2.5 |", page)
+
+
+def hit(name: str, number: int, per_cpu_s: float, **others: object) -> dict:
+    """A round of one cache."""
+    figures = {"answers": 40_000, "errors": 0, "rate": 40_000.0, "latency_us": {"p50": 40, "p999": 900}}
+    found = {"cache": name, "round": number, "per_cpu_s": per_cpu_s}
+    return found | figures | others
+
+
+class Hits(unittest.TestCase):
+    def test_shares_are_of_rounds_and_targets_are_judged(self):
+        measured = [
+            hit(name, number, rate * speed, bytes=size)
+            for number, speed in ((1, 1.0), (2, 0.5), (3, 1.0))
+            for size in cache_hits.SIZES
+            for name, rate in (("vickrey", 80e3), ("hyper", 100e3), ("nginx", 50e3))
+        ]
+        entry = cache_hits.conclude(["vickrey", "hyper", "nginx"], measured, ["varnishd is not installed"])
+        page = report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
+        self.assertIn("| vickrey | 1024 | 80,000 | 40 | 900 | – | – |", page)
+        self.assertIn("| hyper | 1024 | 100,000 | 40 | 900 | 0.80 | at least 0.85: missed |", page)
+        self.assertIn("| nginx | 0 | 50,000 | 40 | 900 | 1.60 | at least 1.4: met |", page)
+        self.assertIn("Left out: varnishd is not installed.", page)
+        self.assertFalse(entry["void"] or entry["problems"])
+
+    def test_a_generator_that_falls_behind_voids_the_figures(self):
+        slow = [
+            hit(name, 1, 80e3, bytes=size, rate=30_000.0, errors=10_000, latency_us={})
+            for size in cache_hits.SIZES
+            for name in ("vickrey", "hyper")
+        ]
+        entry = cache_hits.conclude(["vickrey", "hyper"], slow, [])
+        self.assertTrue(entry["void"])
+        self.assertEqual(len(entry["problems"]), 4)
+
+
+class Storms(unittest.TestCase):
+    def test_each_is_a_multiple_of_the_quiet_one_of_its_round(self):
+        rounds = [
+            {"round": number, "storm": storm, "errors": 0, "latency_us": {"p50": 40, "p999": quiet * factor}}
+            for number, quiet in ((1, 1_000), (2, 400), (3, 1_000))
+            for storm, factor in ((None, 1), ("misses", 1.5), ("purges", 1), ("evictions", 3))
+        ]
+        entry = cache_hits.conclude_storms(rounds)
+        page = report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
+        self.assertIn("| quiet | 40 | 1000 | – | – |", page)
+        self.assertIn("| misses | 40 | 1500 | 1.50 | met |", page)
+        self.assertIn("| evictions | 40 | 3000 | 3.00 | missed |", page)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-//! The least that hyper does for the answer of a hit: the same head and body, made anew for each
-//! request, and nothing else.
+//! The least that hyper does for the answer of a hit: the same head and body as through a cache from a
+//! simulated origin, made anew for each request, and nothing else.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -10,14 +10,14 @@ use clap::Args;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{
-    AGE, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED,
-    VIA,
+    AGE, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, VIA,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::json;
+use testbed::origin::ObjectBody;
 use tokio::net::TcpListener;
 
 use crate::Say;
@@ -30,14 +30,14 @@ pub struct Options {
     /// Bytes of the body.
     #[arg(long, default_value_t = 1024)]
     bytes: usize,
-    /// Leave out what a cache adds: to be the origin of one.
-    #[arg(long)]
-    origin: bool,
+    /// The path that its body is of, as a simulated origin's.
+    #[arg(long, default_value = "/0")]
+    path: String,
 }
 
 /// Serves until it is killed. Says its address first.
 pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
-    let body = Bytes::from(vec![b'x'; options.bytes]);
+    let body = Bytes::from(ObjectBody::new(&options.path, None, options.bytes).to_bytes());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(tokio::task::LocalSet::new().run_until(async {
         let listener = TcpListener::bind(options.listen).await;
@@ -46,10 +46,10 @@ pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let (body, is_origin) = (body.clone(), options.origin);
+            let body = body.clone();
             tokio::task::spawn_local(async move {
                 let service = service_fn(|_: Request<Incoming>| {
-                    let response = answer(body.clone(), is_origin);
+                    let response = answer(body.clone());
                     async { Ok::<_, Infallible>(response) }
                 });
                 // The client ends it.
@@ -61,19 +61,15 @@ pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
 }
 
 /// The fields of a hit, with a date by hyper.
-fn answer(body: Bytes, is_origin: bool) -> Response<Full<Bytes>> {
+fn answer(body: Bytes) -> Response<Full<Bytes>> {
     let length = body.len();
     let mut response = Response::new(Full::new(body));
     let headers = response.headers_mut();
     let text = HeaderValue::from_static;
+    headers.insert(CONTENT_TYPE, text("text/plain"));
     headers.insert(CACHE_CONTROL, text("max-age=86400"));
-    headers.insert(CONTENT_TYPE, text("application/octet-stream"));
-    headers.insert(ETAG, text("\"0123456789abcdef\""));
-    headers.insert(LAST_MODIFIED, text("Sun, 06 Nov 1994 08:49:37 GMT"));
+    headers.insert(ETAG, text("\"0123456789abcdef-1024\""));
     headers.insert(CONTENT_LENGTH, length.into());
-    if is_origin {
-        return response;
-    }
     headers.insert(AGE, 17.into());
     headers.insert(VIA, text("1.1 vickrey"));
     headers.insert(HeaderName::from_static("cache-status"), text("vickrey; hit; ttl=86383"));

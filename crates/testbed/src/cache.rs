@@ -18,7 +18,7 @@ pub use connection::CacheConnection;
 pub use keys::CacheKeys;
 
 use crate::load::report::row;
-use crate::load::{CallFailure, LoadReport, Workload};
+use crate::load::{CallAnswer as _, CallFailure, LoadReport, Verdict, Workload};
 use crate::origin::{OBJECT_BYTES_MAX, ObjectBody};
 use keys::KeyDraws;
 
@@ -75,7 +75,7 @@ pub enum CacheLoadError {
     Options(&'static str),
 }
 
-/// How the cache handled the measured requests.
+/// How the cache handled the measured requests that it answered rightly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheOutcomes {
     /// Answered from the store, fresh.
@@ -182,6 +182,9 @@ impl Workload for CacheLoad {
     }
 
     fn count(&self, answer: &CacheLoadAnswer) {
+        if answer.verdict() != Verdict::Valid {
+            return;
+        }
         let mut outcomes = self.outcomes.borrow_mut();
         *match answer.handling {
             CacheHandling::Hit => &mut outcomes.hits,

@@ -122,7 +122,7 @@ impl CallAnswer for CacheLoadAnswer {
     }
 
     fn quote(&self) -> String {
-        String::new()
+        format!("status {}", self.status)
     }
 }
 

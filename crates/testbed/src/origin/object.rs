@@ -36,6 +36,13 @@ impl ObjectBody {
         }
     }
 
+    /// All its bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes);
+        self.write(0, self.bytes, &mut bytes);
+        bytes
+    }
+
     /// Whether these are its bytes, all of them.
     pub fn is(&self, body: &[u8]) -> bool {
         let mut lines = body.chunks(self.line.len());

@@ -5,5 +5,14 @@ mod collapsing;
 mod config;
 mod faults;
 mod fixtures;
+mod hit_costs;
 mod purging;
 mod semantics;
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts allocations, for the tests that run in a process of their own.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
