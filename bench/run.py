@@ -20,7 +20,7 @@ from driver import (
     budget_auction,
     budgets,
     cache_core,
-    cache_hits,
+    cache_http,
     campaigns,
     cold,
     hostile,
@@ -344,8 +344,8 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "live": lambda: live.feed(bench, rounds, has_peer(bench, args, "go-nats"), say),
         "live-auctions": lambda: live_auctions.live_auctions(bench, rounds, say),
         "cache-core": lambda: cache_core.cache_core(bench, rounds, say),
-        "cache": lambda: cache_hits.cache_hits(bench, rounds, say),
-        "cache-storms": lambda: cache_hits.cache_storms(bench, rounds, say),
+        "cache": lambda: cache_http.cache_http(bench, rounds, say),
+        "cache-storms": lambda: cache_http.cache_storms(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from driver import cache_core, cache_hits, report
+from driver import cache_core, cache_http, report
 from driver.programs import Bench
 from driver.throughput import Rounds
 
@@ -78,10 +78,10 @@ class Hits(unittest.TestCase):
         measured = [
             hit(name, number, rate * speed, bytes=size)
             for number, speed in ((1, 1.0), (2, 0.5), (3, 1.0))
-            for size in cache_hits.SIZES
+            for size in cache_http.SIZES
             for name, rate in (("vickrey", 80e3), ("hyper", 100e3), ("nginx", 50e3))
         ]
-        entry = cache_hits.conclude(["vickrey", "hyper", "nginx"], measured, ["varnishd is not installed"])
+        entry = cache_http.conclude(["vickrey", "hyper", "nginx"], measured, ["varnishd is not installed"])
         page = report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
         self.assertIn("| vickrey | 1024 | 80,000 | 40 | 900 | – | – |", page)
         self.assertIn("| hyper | 1024 | 100,000 | 40 | 900 | 0.80 | at least 0.85: missed |", page)
@@ -92,10 +92,10 @@ class Hits(unittest.TestCase):
     def test_a_generator_that_falls_behind_voids_the_figures(self):
         slow = [
             hit(name, 1, 80e3, bytes=size, rate=30_000.0, errors=10_000, latency_us={})
-            for size in cache_hits.SIZES
+            for size in cache_http.SIZES
             for name in ("vickrey", "hyper")
         ]
-        entry = cache_hits.conclude(["vickrey", "hyper"], slow, [])
+        entry = cache_http.conclude(["vickrey", "hyper"], slow, [])
         self.assertTrue(entry["void"])
         self.assertEqual(len(entry["problems"]), 4)
 
@@ -107,7 +107,7 @@ class Storms(unittest.TestCase):
             for number, quiet in ((1, 1_000), (2, 400), (3, 1_000))
             for storm, factor in ((None, 1), ("misses", 1.5), ("purges", 1), ("evictions", 3))
         ]
-        entry = cache_hits.conclude_storms(rounds)
+        entry = cache_http.conclude_storms(rounds)
         page = report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
         self.assertIn("| quiet | 40 | 1000 | – | – |", page)
         self.assertIn("| misses | 40 | 1500 | 1.50 | met |", page)

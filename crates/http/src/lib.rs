@@ -11,6 +11,7 @@ pub mod dns;
 pub mod framing;
 pub mod gzip;
 pub mod head;
+pub mod interim;
 pub mod query;
 pub mod server;
 pub mod tls;

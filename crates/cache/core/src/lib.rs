@@ -5,5 +5,6 @@
 pub mod cache_status;
 pub mod fields;
 pub mod key;
+pub mod puts;
 pub mod rules;
 pub mod store;

@@ -1,5 +1,6 @@
 //! `[cache]`: its listener, its memory, and the routes to origins.
 
+mod puts;
 mod route;
 mod routes;
 
@@ -10,6 +11,7 @@ use runtime::config::{Required, Section};
 use runtime::service::{ClientCertificates, ClientTimeouts, HeadLimits, read_server};
 use rustls::ServerConfig;
 
+pub use puts::PutsConfig;
 pub use route::CacheRoute;
 pub use routes::CacheRoutes;
 
@@ -32,6 +34,8 @@ pub struct CacheConfig {
     pub heads: HeadLimits,
     /// How long clients are waited for.
     pub timeouts: ClientTimeouts,
+    /// Values that clients store. None if they may not.
+    pub puts: Option<PutsConfig>,
     /// Which requests go to which origin.
     pub routes: CacheRoutes,
 }
@@ -86,12 +90,18 @@ impl CacheConfig {
         let tls = s.table("tls", about, |s| {
             read_server(s, &["h2", "http/1.1"], ClientCertificates::Configurable)
         });
+        let about = "Values that clients store by POST and ask for by UUID: the interface of Prebid \
+                     Cache. Absent: none.";
+        let puts = s.table("puts", about, PutsConfig::read);
         let about = "Requests of a host, below a path, and their origin. The most specific route \
                      counts: host first, then the longest path.";
         let routes = s.tables("route", about, CacheRoute::read);
+        if routes.is_empty() && puts.is_none() {
+            s.problem("route", "…", "nothing is served: add a [[cache.route]] or [cache.puts]");
+        }
         check_routes(s, &routes);
         let (tls, routes) = (tls.flatten(), CacheRoutes::new(routes));
-        Self { listen, tls, name, limits, request_max, connections, heads, timeouts, routes }
+        Self { listen, tls, name, limits, request_max, connections, heads, timeouts, puts, routes }
     }
 
     /// The scheme of its URLs.
@@ -155,9 +165,6 @@ fn read_heads(s: &mut Section<'_>) -> HeadLimits {
 }
 
 fn check_routes(s: &mut Section<'_>, routes: &[CacheRoute]) {
-    if routes.is_empty() {
-        s.problem("route", "…", "nothing is served: add a [[cache.route]]");
-    }
     for (at, route) in routes.iter().enumerate() {
         let is_met = |other: &&CacheRoute| other.host == route.host && other.path == route.path;
         if routes[..at].iter().any(|other| is_met(&other)) {

@@ -29,5 +29,18 @@ pub(crate) struct RouteCounts {
     pub fetch_failures: Counter,
 }
 
+/// What one shard counts of values that clients store.
+#[derive(Debug, Default)]
+pub(crate) struct PutCounts {
+    /// Values that were stored.
+    pub stored: Counter,
+    /// Requests to store that were refused.
+    pub refused: Counter,
+    /// Requests for a value that were answered with it.
+    pub served: Counter,
+    /// Those that were not.
+    pub missed: Counter,
+}
+
 /// The counts of all routes, in the order of the configuration, each by shard.
 pub(crate) type CountsByRoute = Vec<PerShard<RouteCounts>>;

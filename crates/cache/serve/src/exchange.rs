@@ -1,5 +1,6 @@
 //! A request that the store does not answer: by a fetch that others share, or passed on.
 
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -17,9 +18,11 @@ use cache_core::store::purges::PurgeNumber;
 use cache_core::store::response::{Freshening, StoredResponse};
 use http_body_util::{Either, Full, Limited};
 use http_kit::client::RequestBody;
+use http_kit::interim::InterimSlot;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, HeaderValue, VIA};
 use hyper::{Method, Response, StatusCode, Uri};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use url::Url;
 
@@ -27,7 +30,7 @@ use crate::answers::body::{CacheBody, PassedBody};
 use crate::answers::{CACHE_STATUS, error, plain, ready, set_status};
 use crate::fetch::{FetchRequest, Recipients, UnsharedAnswer, fetch};
 use crate::fill::{FailedFetch, FillOutcome, FillPlace, FillReader, Lead, SharedHead};
-use crate::origin::{ForwardedHead, OriginError};
+use crate::origin::{ForwardedHead, InterimHead, InterimSender, OriginError};
 use crate::routed::{Missing, RoutedRequest};
 
 /// Fetches of others that a request waits for.
@@ -37,6 +40,8 @@ const WAITS_MAX: usize = 2;
 pub(crate) struct ClientExchange<'e> {
     pub routed: RoutedRequest<'e>,
     pub key: CacheKey,
+    /// Takes interim answers for the client. None if it cannot have any.
+    pub interim: Option<InterimSlot>,
 }
 
 impl ClientExchange<'_> {
@@ -65,7 +70,7 @@ impl ClientExchange<'_> {
     pub fn validate_meanwhile(&self, control: &RequestControl) {
         if let FillPlace::Leads(lead, _) = self.join() {
             let (client, _) = oneshot::channel();
-            self.spawn_fetch(control, Recipients { lead, client });
+            self.spawn_fetch(control, Recipients { lead, client }, None);
         }
     }
 
@@ -80,8 +85,13 @@ impl ClientExchange<'_> {
         self.routed.shard.with_purges(self.key.as_str(), |purges| reader.is_purged(purges))
     }
 
-    fn fetch_request(&self, control: RequestControl) -> FetchRequest {
+    fn fetch_request(
+        &self,
+        control: RequestControl,
+        interim: Option<InterimSender>,
+    ) -> FetchRequest {
         FetchRequest {
+            interim,
             route: self.routed.at,
             version: self.routed.head.version,
             headers: self.routed.head.headers.clone(),
@@ -127,8 +137,9 @@ impl ClientExchange<'_> {
         forwarded: ForwardedRequest,
     ) -> Response<CacheBody> {
         let (client, unshared) = oneshot::channel();
-        self.spawn_fetch(control, Recipients { lead, client });
-        match reader.outcome().await {
+        let (interim, received) = unbounded_channel();
+        self.spawn_fetch(control, Recipients { lead, client }, Some(interim));
+        match self.passing_interim(received, reader.outcome()).await {
             FillOutcome::NotShared | FillOutcome::NotSharedNow => {
                 self.unshared(unshared, forwarded).await
             }
@@ -136,8 +147,13 @@ impl ClientExchange<'_> {
         }
     }
 
-    fn spawn_fetch(&self, control: &RequestControl, recipients: Recipients) {
-        let request = self.fetch_request(control.clone());
+    fn spawn_fetch(
+        &self,
+        control: &RequestControl,
+        recipients: Recipients,
+        interim: Option<InterimSender>,
+    ) {
+        let request = self.fetch_request(control.clone(), interim);
         let shard = Rc::clone(self.routed.shard);
         self.routed.shard.tasks.spawn_isolated(fetch(shard, request, recipients));
     }
@@ -281,7 +297,9 @@ impl ClientExchange<'_> {
         let request = head.with_body(self.routed.route, body);
         let forwarded =
             ForwardedRequest { reason, status: None, is_stored: false, is_collapsed: false };
-        match self.routed.shard.origins.send(self.routed.route, request).await {
+        let (interim, received) = unbounded_channel();
+        let sent = self.routed.shard.origins.send(self.routed.route, request, Some(interim));
+        match self.passing_interim(received, sent).await {
             Ok(mut answer) => {
                 counts.passed.increment();
                 answer.headers_mut().remove(&SURROGATE_KEY);
@@ -297,6 +315,36 @@ impl ClientExchange<'_> {
                 self.bad_gateway(&error, forwarded)
             }
         }
+    }
+
+    /// Waits for an answer, and passes on the interim ones before it.
+    async fn passing_interim<T>(
+        &self,
+        mut received: UnboundedReceiver<InterimHead>,
+        answer: impl Future<Output = T>,
+    ) -> T {
+        let Some(slot) = &self.interim else { return answer.await };
+        let mut answer = pin!(answer);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(head) = received.recv() => self.push_interim(slot, head),
+                answer = &mut answer => break answer,
+            }
+        };
+        while let Ok(head) = received.try_recv() {
+            self.push_interim(slot, head);
+        }
+        if !slot.is_empty() {
+            // The connection sends what is in the slot while this waits.
+            tokio::task::yield_now().await;
+        }
+        answer
+    }
+
+    fn push_interim(&self, slot: &InterimSlot, InterimHead { status, mut headers }: InterimHead) {
+        headers.append(VIA, self.routed.shard.via.clone());
+        slot.push(status, &headers);
     }
 
     /// A method that the store does not answer.

@@ -23,7 +23,7 @@ use tracing::debug;
 use crate::answers::body::PassedBody;
 use crate::config::CacheRoute;
 use crate::fill::{FailedFetch, FillOutcome, Lead, SharedHead};
-use crate::origin::{ForwardedHead, OriginError};
+use crate::origin::{ForwardedHead, InterimSender, OriginError};
 use crate::shard::CacheShard;
 
 /// A request for a key, as a fetch needs it after its client may have gone.
@@ -34,6 +34,8 @@ pub(crate) struct FetchRequest {
     pub control: RequestControl,
     /// What is validated. None if nothing is stored.
     pub stored: Option<StoredResponse>,
+    /// Where interim answers go. None if nobody waits for them.
+    pub interim: Option<InterimSender>,
 }
 
 /// An answer that only the client gets whose request it was.
@@ -118,8 +120,8 @@ impl Fetch<'_> {
         let lines = request.stored.as_ref().map(StoredResponse::validator_lines);
         let counts = self.shard.counts(request.route);
         counts.fetches.increment();
-        let sent = self.shard.origins.send(self.route, head.for_store(self.route, lines.as_ref()));
-        let sent = sent.await;
+        let forwarded = head.for_store(self.route, lines.as_ref());
+        let sent = self.shard.origins.send(self.route, forwarded, request.interim.clone()).await;
         if sent.as_ref().map_or(true, |response| response.status().is_server_error()) {
             counts.fetch_failures.increment();
         }

@@ -14,12 +14,14 @@ use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestBody, Requ
 use http_kit::dns::SystemNames;
 use http_kit::tls::client_config;
 use hyper::body::Incoming;
+use hyper::ext::on_informational;
 use hyper::header::{
     CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING, VIA,
 };
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::config::CacheRoute;
 
@@ -59,6 +61,17 @@ impl From<RequestError> for OriginError {
     }
 }
 
+/// An interim answer of an origin, which is passed on and never stored. `100 (Continue)` is not: each
+/// connection has its own.
+#[derive(Debug)]
+pub(crate) struct InterimHead {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+}
+
+/// Where interim answers go.
+pub(crate) type InterimSender = UnboundedSender<InterimHead>;
+
 /// Connections to all origins of one shard.
 pub(crate) struct Origins(HttpClient);
 
@@ -76,12 +89,25 @@ impl Origins {
         Rc::new(Self(HttpClient::new(options, Arc::new(SystemNames::new()))))
     }
 
-    /// The head of the answer, checked, and its body as it comes.
+    /// The head of the answer, checked, and its body as it comes. Interim answers go to `interim`.
     pub async fn send(
         &self,
         route: &CacheRoute,
-        request: Request<RequestBody>,
+        mut request: Request<RequestBody>,
+        interim: Option<InterimSender>,
     ) -> Result<Response<Incoming>, OriginError> {
+        if let Some(interim) = interim {
+            // The client of origins bounds how many there are.
+            on_informational(&mut request, move |head| {
+                let status = head.status();
+                if !matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS) {
+                    let mut headers = head.headers().clone();
+                    remove_connection_fields(&mut headers);
+                    // The client may have gone.
+                    let _gone = interim.send(InterimHead { status, headers });
+                }
+            });
+        }
         let answered = tokio::time::timeout(route.answer_timeout, self.0.send(request)).await;
         let mut response = answered.map_err(|_| OriginError::TimedOut)??;
         let headers = response.headers_mut();

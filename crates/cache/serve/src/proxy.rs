@@ -1,5 +1,7 @@
 //! The listener: which requests are refused, and the route and key of the others.
 
+mod puts;
+
 use std::rc::Rc;
 
 use cache_core::fields::forwarding::passes;
@@ -18,6 +20,7 @@ use crate::answers::error;
 use crate::exchange::ClientExchange;
 use crate::routed::RoutedRequest;
 use crate::shard::CacheShard;
+use puts::PutsRequest;
 
 impl ServiceShard for CacheShard {
     fn connection_options(&self, _listener: usize) -> ConnectionOptions {
@@ -49,7 +52,7 @@ impl HttpService for CacheHttp {
     const PASSES_ON: bool = true;
 
     async fn answer(&self, request: HttpRequest) -> Response<CacheBody> {
-        let HttpRequest { head, body, .. } = request;
+        let HttpRequest { head, body, interim, .. } = request;
         let name = &self.shard.store.config.name;
         if matches!(head.method, Method::CONNECT | Method::TRACE) {
             let mut response =
@@ -57,6 +60,11 @@ impl HttpService for CacheHttp {
             let allowed = HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS");
             response.headers_mut().insert(ALLOW, allowed);
             return response;
+        }
+        if let Some(config) = &self.shard.store.config.puts
+            && head.uri.path() == config.path
+        {
+            return PutsRequest { shard: &self.shard, config, head: &head }.answer(body).await;
         }
         if passes(&head.headers, name) > 0 {
             let text = "the request has passed this cache before: an origin is the cache itself";
@@ -82,7 +90,7 @@ impl HttpService for CacheHttp {
         let Some((answer, key)) = looked_up else {
             return error(name, StatusCode::BAD_REQUEST, "the request's URI is malformed");
         };
-        let exchange = key.map(|key| ClientExchange { routed, key });
+        let exchange = key.map(|key| ClientExchange { routed, key, interim });
         match (answer, exchange) {
             (Some(Ok(answer)), exchange) => {
                 if let Some(exchange) = exchange {

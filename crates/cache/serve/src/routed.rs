@@ -6,11 +6,9 @@ use cache_core::cache_status::ForwardReason;
 use cache_core::rules::control::RequestControl;
 use cache_core::store::answer::{CacheAnswer, ClientRequest, ReadyAnswer};
 use hyper::Response;
-use hyper::header::VIA;
 use hyper::http::request::Parts;
 
 use crate::answers::body::CacheBody;
-use crate::answers::{CACHE_STATUS, ready};
 use crate::config::CacheRoute;
 use crate::counters::RouteCounts;
 use crate::shard::CacheShard;
@@ -74,11 +72,6 @@ impl<'r> RoutedRequest<'r> {
             Some(_) => counts.hits.increment(),
             None => counts.stale.increment(),
         }
-        let cache_status = answer.cache_status.clone();
-        let mut response = ready(answer);
-        let headers = response.headers_mut();
-        headers.append(VIA, self.shard.via.clone());
-        headers.append(&CACHE_STATUS, cache_status);
-        response
+        self.shard.hit(answer)
     }
 }

@@ -17,7 +17,7 @@ use runtime::service::{
 use runtime::shards::ShardContext;
 
 use crate::config::CacheConfig;
-use crate::counters::CountsByRoute;
+use crate::counters::{CountsByRoute, PutCounts};
 use crate::exposition::api::{self, CacheApi};
 use crate::exposition::metrics;
 use crate::shard::store::SharedStore;
@@ -31,6 +31,7 @@ pub struct Cache {
     /// By shard.
     handles: Vec<Mutex<Option<Handle>>>,
     counts: CountsByRoute,
+    put_counts: PerShard<PutCounts>,
     hot: PerShard<Mutex<HotKeys>>,
     /// Connections to origins of one shard.
     connections_max: usize,
@@ -72,6 +73,7 @@ impl Service for Cache {
             store,
             handles: handles.into_iter().map(|handle| Mutex::new(Some(handle))).collect(),
             counts,
+            put_counts: PerShard::new(startup.shards),
             hot: PerShard::new(startup.shards),
             connections_max: startup.outbound_max / startup.shards.max(1),
         }))
@@ -112,6 +114,7 @@ impl RunningService for Cache {
                 handle: handle.expect("a shard starts once"),
                 tasks: shard.tasks().clone(),
                 counts: self.counts.iter().map(|counts| counts.shard(index)).collect(),
+                put_counts: self.put_counts.shard(index),
                 hot: self.hot.shard(index),
                 connections_max: self.connections_max,
             };
@@ -130,7 +133,8 @@ impl RunningService for Cache {
     }
 
     fn expose(self: Arc<Self>, exposition: &mut Exposition) {
-        exposition.add(move |page| metrics::expose(&self.store, &self.counts, page));
+        exposition
+            .add(move |page| metrics::expose(&self.store, &self.counts, &self.put_counts, page));
     }
 
     fn admin_apis(self: Arc<Self>, _: &ChangeAllowance) -> Vec<Api> {
@@ -138,6 +142,7 @@ impl RunningService for Cache {
             listen: self.address,
             store: Arc::clone(&self.store),
             counts: self.counts.clone(),
+            put_counts: self.put_counts.clone(),
             hot: self.hot.clone(),
         };
         vec![api::api(cache)]

@@ -17,13 +17,15 @@ use cache_core::store::answer::{AnswerContext, CacheAnswer, ClientRequest, Ready
 use cache_core::store::hot::HotKeys;
 use cache_core::store::purges::{KeyPurges, PurgeNumber, Purges};
 use cache_core::store::response::{Resource, StoredResponse};
-use hyper::HeaderMap;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderValue, VIA};
+use hyper::{HeaderMap, Response};
 use runtime::metrics::Padded;
 use runtime::shards::Tasks;
 
+use crate::answers::body::CacheBody;
+use crate::answers::{CACHE_STATUS, ready};
 use crate::config::CacheRoute;
-use crate::counters::RouteCounts;
+use crate::counters::{PutCounts, RouteCounts};
 use crate::origin::Origins;
 use store::{PurgesView, SharedStore};
 
@@ -55,6 +57,7 @@ pub(crate) struct CacheShard {
     boundary: String,
     /// By route.
     counts: Vec<Arc<Padded<RouteCounts>>>,
+    put_counts: Arc<Padded<PutCounts>>,
 }
 
 /// What a shard begins with.
@@ -63,6 +66,7 @@ pub(crate) struct CacheShardParts {
     pub handle: Handle,
     pub tasks: Tasks,
     pub counts: Vec<Arc<Padded<RouteCounts>>>,
+    pub put_counts: Arc<Padded<PutCounts>>,
     /// What it is asked for most.
     pub hot: Arc<Padded<Mutex<HotKeys>>>,
     /// Connections to origins.
@@ -72,7 +76,8 @@ pub(crate) struct CacheShardParts {
 impl CacheShard {
     /// Must run on the shard.
     pub fn new(parts: CacheShardParts) -> Rc<Self> {
-        let CacheShardParts { store, handle, tasks, counts, hot, connections_max } = parts;
+        let CacheShardParts { store, handle, tasks, counts, put_counts, hot, connections_max } =
+            parts;
         let via = format!("1.1 {}", store.config.name);
         Rc::new(Self {
             purges: RefCell::new(store.purges_view()),
@@ -87,6 +92,7 @@ impl CacheShard {
             hot,
             boundary: format!("{:032x}", rand::random::<u128>()),
             counts,
+            put_counts,
         })
     }
 
@@ -98,6 +104,21 @@ impl CacheShard {
     /// What this shard counts for a route.
     pub fn counts(&self, route: usize) -> &RouteCounts {
         &self.counts[route]
+    }
+
+    /// What this shard counts of values that clients store.
+    pub fn put_counts(&self) -> &PutCounts {
+        &self.put_counts
+    }
+
+    /// What a client gets of the store's answer.
+    pub fn hit(&self, answer: ReadyAnswer) -> Response<CacheBody> {
+        let cache_status = answer.cache_status.clone();
+        let mut response = ready(answer);
+        let headers = response.headers_mut();
+        headers.append(VIA, self.via.clone());
+        headers.append(&CACHE_STATUS, cache_status);
+        response
     }
 
     /// Writes the key of a request into a reused buffer and reads it there. None if the URI is
@@ -177,6 +198,11 @@ impl CacheShard {
             self.counts(route).stored.increment();
             self.counts(route).evicted.add(evicted as u64);
         }
+    }
+
+    /// Stores what a client has put.
+    pub fn put_value(&self, key: &CacheKey, value: StoredResponse) {
+        self.store.put(&mut self.handle.borrow_mut(), key, value, &HeaderMap::new());
     }
 
     /// Makes all responses of a key stale.

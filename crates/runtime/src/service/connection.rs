@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use http_kit::framing::FramingChecked;
 use http_kit::head::{MalformedHead, check_head};
+use http_kit::interim::{InterimSlot, WithInterim};
 use http_kit::server::{
     BoxError, HeadLimits, HttpHandler, UpgradeSlot, Upgraded, serve_http1, serve_http2,
     serve_upgradable,
@@ -20,7 +21,7 @@ use http_kit::server::{
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Request, Response};
+use hyper::{Request, Response, Version};
 use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -108,6 +109,9 @@ pub struct HttpRequest {
     pub arrival: Instant,
     /// Address of the client.
     pub peer: IpAddr,
+    /// Takes interim responses. None if the client cannot be sent any: it speaks HTTP/2 or 1.0, or
+    /// requests are not passed on.
+    pub interim: Option<InterimSlot>,
     activity: Activity,
     upgrade: UpgradeSlot<ConnectionStream>,
 }
@@ -200,7 +204,10 @@ impl ClientConnection {
         };
         let activity = open.activity();
         let upgrade = UpgradeSlot::default();
-        let requests = Requests { service, peer, clock, activity: activity.clone(), upgrade };
+        let interim = (H::PASSES_ON && !stream.is_http2()).then(InterimSlot::default);
+        let activity_of_requests = activity.clone();
+        let requests =
+            Requests { service, peer, clock, interim, activity: activity_of_requests, upgrade };
         let requests = Rc::new(requests);
         let served = if stream.is_http2() {
             // Large: a connection of another protocol must not have room for it.
@@ -209,8 +216,8 @@ impl ClientConnection {
         } else if H::UPGRADES {
             let served = serve_upgradable(stream, heads, &requests.upgrade, &requests, drain);
             activity.limited(&timeouts, served).await
-        } else if H::PASSES_ON {
-            let stream = FramingChecked::new(stream);
+        } else if let Some(interim) = requests.interim.clone() {
+            let stream = WithInterim::new(FramingChecked::new(stream), interim);
             let served = Box::pin(serve_http1(stream, heads, &requests, drain));
             activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await
         } else {
@@ -240,6 +247,7 @@ struct Requests<H> {
     service: H,
     peer: IpAddr,
     clock: ArrivalClock,
+    interim: Option<InterimSlot>,
     activity: Activity,
     upgrade: UpgradeSlot<ConnectionStream>,
 }
@@ -256,7 +264,8 @@ impl<H: HttpService> HttpHandler for Requests<H> {
             Ok(()) => {
                 let (peer, upgrade) = (self.peer, self.upgrade.clone());
                 let activity = self.activity.clone();
-                let request = HttpRequest { head, body, arrival, peer, activity, upgrade };
+                let interim = self.interim.clone().filter(|_| head.version == Version::HTTP_11);
+                let request = HttpRequest { head, body, arrival, peer, interim, activity, upgrade };
                 self.service.answer(request).await
             }
             Err(malformed) => {
@@ -265,6 +274,9 @@ impl<H: HttpService> HttpHandler for Requests<H> {
                 response
             }
         };
+        if let Some(interim) = &self.interim {
+            interim.clear();
+        }
         // Bytes read for this request must not date the next one.
         self.clock.reset();
         response

@@ -26,6 +26,17 @@ pub(super) fn stat(cache: &Value, out: &mut dyn Write) -> io::Result<()> {
         count(&cache["purges_pending"]),
         count(&cache["purged"])
     )?;
+    if let Some(puts) = cache["puts"].as_object() {
+        let of = |key: &str| count(&puts[key]);
+        writeln!(
+            out,
+            "puts        {} stored, {} served, {} missed; {} requests refused",
+            of("stored"),
+            of("served"),
+            of("missed"),
+            of("refused")
+        )?;
+    }
     writeln!(out)?;
     let head = [
         Text("route"),

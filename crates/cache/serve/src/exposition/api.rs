@@ -21,8 +21,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::metrics::COUNTS;
-use crate::counters::CountsByRoute;
+use super::metrics::{COUNTS, PUT_COUNTS};
+use crate::counters::{CountsByRoute, PutCounts};
 use crate::shard::store::SharedStore;
 
 const JSON: &[&str] = &["application/json"];
@@ -36,6 +36,7 @@ pub(crate) struct CacheApi {
     pub listen: SocketAddr,
     pub store: Arc<SharedStore>,
     pub counts: CountsByRoute,
+    pub put_counts: PerShard<PutCounts>,
     pub hot: PerShard<Mutex<HotKeys>>,
 }
 
@@ -58,6 +59,9 @@ struct CacheView {
     purges_pending: usize,
     /// Responses that purges removed or made stale.
     purged: u64,
+    /// Values that clients store. Null if they may not.
+    #[schemars(schema_with = "put_counts")]
+    puts: Option<CountsByLabel>,
     /// In the order of the configuration.
     routes: Vec<RouteView>,
 }
@@ -74,6 +78,12 @@ struct RouteView {
 
 fn route_counts(_: &mut SchemaGenerator) -> Schema {
     counts_schema(&COUNTS.map(|(name, _, _)| label(name)))
+}
+
+fn put_counts(_: &mut SchemaGenerator) -> Schema {
+    let mut schema = counts_schema(&PUT_COUNTS.map(|(name, _, _)| put_label(name)));
+    schema.insert("type".to_owned(), json!(["object", "null"]));
+    schema
 }
 
 /// What is stored for a URL.
@@ -201,7 +211,11 @@ pub(crate) fn unconfigured() -> Api {
 }
 
 fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
-    let CacheApi { listen, store, counts, .. } = cache;
+    let CacheApi { listen, store, counts, put_counts, .. } = cache;
+    let put = |(name, _, count): super::metrics::PutCount| {
+        let values = put_counts.iter().map(|shard| count(shard).value());
+        (put_label(name), values.fold(0, u64::wrapping_add))
+    };
     let occupancy = store.occupancy();
     let route = |(route, shards): (&Arc<crate::config::CacheRoute>, &PerShard<_>)| {
         let sum = |(name, _, count): super::metrics::RouteCount| {
@@ -223,6 +237,7 @@ fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
         purges: store.purge_count(),
         purges_pending: store.purges().pending(),
         purged: store.purged_count(),
+        puts: store.config.puts.as_ref().map(|_| PUT_COUNTS.map(put).into()),
         routes: store.config.routes.all().iter().zip(counts).map(route).collect(),
     }))
 }
@@ -230,6 +245,10 @@ fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
 /// The name of a count without the service's.
 fn label(metric: &'static str) -> &'static str {
     metric.trim_start_matches("cache_")
+}
+
+fn put_label(metric: &'static str) -> &'static str {
+    label(metric).trim_start_matches("puts_")
 }
 
 fn resource(cache: &CacheApi, call: &ApiCall) -> ReplyResult {

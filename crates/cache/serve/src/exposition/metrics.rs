@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use runtime::metrics::{Counter, MetricsPage};
+use runtime::metrics::{Counter, MetricsPage, PerShard};
 
-use crate::counters::{CountsByRoute, RouteCounts};
+use crate::counters::{CountsByRoute, PutCounts, RouteCounts};
 use crate::shard::store::SharedStore;
 
 /// A counter of the routes: name, help and source.
@@ -31,16 +31,34 @@ pub(super) const COUNTS: [RouteCount; 11] = [
     }),
 ];
 
+/// A counter of values that clients store: name, help and source.
+pub(super) type PutCount = (&'static str, &'static str, fn(&PutCounts) -> &Counter);
+
+pub(super) const PUT_COUNTS: [PutCount; 4] = [
+    ("cache_puts_stored", "Values that clients stored.", |counts| &counts.stored),
+    ("cache_puts_refused", "Requests to store values that were refused.", |counts| &counts.refused),
+    ("cache_puts_served", "Requests for a value that were answered with it.", |counts| {
+        &counts.served
+    }),
+    ("cache_puts_missed", "Requests for a value that is not stored.", |counts| &counts.missed),
+];
+
 /// Adds the metrics of all routes and of the store.
 pub(crate) fn expose(
     store: &Arc<SharedStore>,
     counts: &CountsByRoute,
+    puts: &PerShard<PutCounts>,
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
     for (name, help, count) in COUNTS {
         let mut counters = page.counters(name, help)?;
         for (route, shards) in store.config.routes.all().iter().zip(counts) {
             counters.sum(&[("route", &route.id)], shards.iter().map(count))?;
+        }
+    }
+    if store.config.puts.is_some() {
+        for (name, help, count) in PUT_COUNTS {
+            page.counters(name, help)?.sum(&[], puts.iter().map(count))?;
         }
     }
     let occupancy = store.occupancy();

@@ -7,6 +7,7 @@ mod faults;
 mod fixtures;
 mod hit_costs;
 mod purging;
+mod puts;
 mod semantics;
 
 use std::alloc::System;

@@ -168,3 +168,43 @@ fn head_updates_what_is_stored() {
     assert_eq!(proxy.get("/", &[]).cache(), "hit");
     assert_eq!(proxy.origin.received().len(), 2);
 }
+
+/// Of an answer that is stored, one that is not, and one to a POST; not to an old client.
+#[test]
+fn interim_answers_are_passed_on_and_not_stored() {
+    let proxy = Proxy::start("");
+    let hints = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\nconnection: x-own\r\n\
+                 x-own: 1\r\n\r\n";
+    let ask = |method: &str, target: &str, version: &str, control: &str| {
+        let own =
+            format!("HTTP/1.1 200 OK\r\ncache-control: {control}\r\ncontent-length: 1\r\n\r\nx");
+        proxy.origin.raw(format!("HTTP/1.1 100 Continue\r\n\r\n{hints}{hints}{own}"));
+        let mut client = proxy.client();
+        client.write(&format!(
+            "{method} {target} HTTP/{version}\r\nhost: cdn.example\r\ncontent-length: 0\r\n\r\n"
+        ));
+        let mut interim = Vec::new();
+        loop {
+            let head = client.head();
+            if head.status >= 200 {
+                return interim;
+            }
+            assert_eq!(head.field("x-own"), None);
+            interim.push((head.status, head.field("link"), head.field("via")));
+        }
+    };
+    let link = || Some("</a.css>; rel=preload".to_owned());
+    let want = vec![(103, link(), Some("1.1 vickrey".to_owned())); 2];
+    assert_eq!(ask("GET", "/a", "1.1", "max-age=60"), want);
+    assert_eq!(ask("GET", "/b", "1.1", "private"), want);
+    assert_eq!(ask("POST", "/c", "1.1", "max-age=60"), want);
+    assert_eq!(ask("GET", "/d", "1.0", "max-age=60"), []);
+    // The next request of the same connection, which is a hit, has none.
+    let mut client = proxy.client();
+    for _ in 0..2 {
+        client.write("GET /a HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+        let head = client.head();
+        assert_eq!((head.status, &*head.cache()), (200, "hit"));
+        client.bytes(1);
+    }
+}

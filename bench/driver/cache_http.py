@@ -36,7 +36,7 @@ CHURN_BYTES = 20_000
 STORMS = ("misses", "purges", "evictions")
 
 
-def cache_hits(bench: Bench, rounds: Rounds, say: Say) -> dict:
+def cache_http(bench: Bench, rounds: Rounds, say: Say) -> dict:
     """Every cache in turn, round by round."""
     gaps = cache_peers.install()
     names = [OWN, FLOOR, *cache_peers.proxies()]
@@ -113,7 +113,7 @@ def conclude(names: Sequence[str], measured: list[dict], gaps: list[str]) -> dic
             )
     return {
         "name": "cache",
-        "kind": "cache_hits",
+        "kind": "cache_http",
         "title": f"hits of one hot object at {RATE_PER_S:,}/s offered, one core",
         "rows": rows,
         "rounds": measured,
