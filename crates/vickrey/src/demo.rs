@@ -4,6 +4,7 @@
 mod args;
 mod bidder;
 mod campaigns;
+mod creatives;
 mod feed;
 mod format;
 mod pacer;
@@ -13,13 +14,14 @@ mod watch;
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use audit::LaneKind;
+use cache_serve::Cache;
 use exchange_serve::{AUCTION_PATH, Exchange};
 use live_serve::Live;
 use runtime::config::{Loaded, parse_loaded};
@@ -27,7 +29,9 @@ use runtime::control::Control;
 use runtime::listen::listen;
 use runtime::service::{Shell, ShellOptions};
 use runtime::shutdown::Shutdown;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use testbed::cache::CacheOutcomes;
 use testbed::dsp::{DspProfile, LatencySpread, PriceSpread};
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{LoadLength, LoadMode, LoadOptions, LoadReport};
@@ -95,22 +99,21 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
         .map_err(CommandFailure::unavailable)?;
     let folder = tempfile::tempdir()?;
     let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
-    // Beacons name the port: it is taken before the configuration is written.
-    let any_port = || listen(([127, 0, 0, 1], 0).into()).map_err(CommandFailure::unavailable);
-    let (callers, bidders, watchers) = (any_port()?, any_port()?, any_port()?);
-    let pacer = bidders.local_addr()?;
+    let origin = creatives::origin()?;
+    let (listeners, [callers, bidders, watchers, players]) = open_listeners()?;
     let places = DemoPlaces {
-        callers: callers.local_addr()?,
-        bidders: Some(pacer),
-        watchers: watchers.local_addr()?,
+        callers,
+        bidders: Some(bidders),
+        watchers,
+        players,
+        creatives: origin.url(),
         operators: ([127, 0, 0, 1], 0).into(),
         dsps: fleet.addresses(),
         budgets: &folder.path().join("budgets"),
         record: &record,
     };
-    let text = configuration(args, &places);
     let Loaded { value: config, effective, .. } =
-        parse_loaded("the demo's configuration", &text, read_config)?;
+        parse_loaded("the demo's configuration", &configuration(args, &places), read_config)?;
     runtime::logging::start(config.logging.clone())?;
     let shutdown = Shutdown::new(config.drain);
     campaigns::define(&folder.path().join("campaigns.d"), args)?;
@@ -119,7 +122,7 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
         effective,
         file: None,
         folder: folder.path(),
-        listeners: vec![callers, bidders, watchers],
+        listeners,
         shutdown: shutdown.clone(),
         control: Control::start()?,
     };
@@ -128,45 +131,63 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
     let budgets = shell.service::<CampaignBudgets>();
     let live = shell.service::<Live>().expect("the demo configures a live floor");
+    let cache = shell.service::<Cache>().expect("the demo configures a cache");
     let follower = feed::follow(live.address())?;
     let mut out = output(args.json);
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at http://{admin}/metrics; Ctrl-C ends the demo with its report")?;
     writeln!(out, "auctions as they clear: vickrey watch --at {}\n", live.address())?;
     let (beacons, budgets) = (beacons_at(places.callers), budgets.as_deref());
-    let watched = WatchedDemo { args, exchange: &exchange, budgets, live: &live, url: &url };
-    let DemoReport { report, bidder } = drive(&watched, &beacons, pacer, &mut *out)?;
-    let summed = summarise(&exchange, &report, &mut *out)?;
-    let campaigns = budgets.map_or_else(Vec::new, |budgets| campaigns::lines(budgets, args));
-    writeln!(out, "{}\n\n{}", campaigns.join("\n"), feed::brief(&live))?;
-    write!(out, "\nseen by the callers\n{report}\nseen by the bidder\n{bidder}")?;
-    let billed = bidder.billed_nanos;
+    let (live, cache) = (&*live, &*cache);
+    let watched = WatchedDemo { args, exchange: &exchange, budgets, live, cache, url: &url };
+    let report = drive(&watched, &beacons, bidders, &mut *out)?;
+    let summed = summarise(&watched, &report, &mut *out)?;
+    let billed = report.bidder.billed_nanos;
     let spent = budgets.map_or(0, |it| bidder::await_books(it, &[bidder::CAMPAIGN], billed));
     shutdown.begin();
     let ended = shell.join();
     drop(follower.join());
     fleet.stop()?;
+    origin.stop()?;
     ended.map_err(CommandFailure::of_shell)?;
     bidder::compare(spent, billed)?;
     if args.json {
-        let result = json!({ "summary": summed, "callers": report, "bidder": bidder });
+        let mut result = serde_json::to_value(&report)?;
+        result["summary"] = summed;
         return print_json(&record, result);
     }
     replay(args, &record, &mut *out)
 }
 
-/// Prints the summary, and returns it.
+/// Listeners on ports that the system chooses, and their addresses. They are open before the
+/// configuration is written: beacons name a port.
+fn open_listeners<const N: usize>() -> anyhow::Result<(Vec<TcpListener>, [SocketAddr; N])> {
+    let open = |_| listen(([127, 0, 0, 1], 0).into());
+    let listeners: Result<Vec<_>, _> = (0..N).map(open).collect();
+    let listeners = listeners.map_err(CommandFailure::unavailable)?;
+    let addresses: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
+    let addresses = addresses?.try_into().expect("there are so many");
+    Ok((listeners, addresses))
+}
+
+/// Prints the summary and what each side has seen, and returns the summary.
 fn summarise(
-    exchange: &Exchange,
-    report: &LoadReport<ExchangeOutcomes>,
+    watched: &WatchedDemo<'_>,
+    DemoReport { callers, bidder, players }: &DemoReport,
     out: &mut dyn Write,
 ) -> anyhow::Result<Value> {
+    let WatchedDemo { args, exchange, budgets, live, cache, .. } = *watched;
     let totals = Totals::of(exchange);
-    let (generation, late) = (exchange.generation(), report.counts.calls.after_tmax);
-    let callers = CallerLatency { latency: report.latency_us, late };
-    let (config, auctions_per_s) = (&generation.config, totals.auctions_per_s(report.duration_s));
-    let summary = DemoSummary { config, totals: &totals, auctions_per_s, callers };
+    let (generation, late) = (exchange.generation(), callers.counts.calls.after_tmax);
+    let latency = CallerLatency { latency: callers.latency_us, late };
+    let (config, auctions_per_s) = (&generation.config, totals.auctions_per_s(callers.duration_s));
+    let summary = DemoSummary { config, totals: &totals, auctions_per_s, callers: latency };
     writeln!(out, "{summary}")?;
+    let campaigns = budgets.map_or_else(Vec::new, |budgets| campaigns::lines(budgets, args));
+    let (feed, creatives) = (feed::brief(live), creatives::brief(cache));
+    writeln!(out, "{}\n\n{feed}\n{creatives}", campaigns.join("\n"))?;
+    write!(out, "\nseen by the callers\n{callers}\nseen by the bidder\n{bidder}")?;
+    write!(out, "\nseen by the players\n{players}")?;
     Ok(summary.as_json())
 }
 
@@ -190,9 +211,12 @@ fn print_json(record: &Path, mut result: Value) -> anyhow::Result<Exit> {
     Ok(ended)
 }
 
+/// What each side has seen.
+#[derive(Serialize)]
 struct DemoReport {
-    report: LoadReport<ExchangeOutcomes>,
+    callers: LoadReport<ExchangeOutcomes>,
     bidder: PacerLoadReport,
+    players: LoadReport<CacheOutcomes>,
 }
 
 /// Sends traffic until the time is up or Ctrl-C, and shows progress.
@@ -217,6 +241,7 @@ fn drive(
         ExchangeLoad::new(url, traffic, Some(beacons)).map_err(CommandFailure::unavailable)?;
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(Arc::clone(&stop))?;
+    let (playing, creatives) = creatives::load(watched.cache.address(), args)?;
     let asked = bidder::load(pacer, bidder::RATE_PER_S, args.duration, args.seed);
     let load = DemoLoad {
         progress: Mutex::new(None),
@@ -240,15 +265,23 @@ fn drive(
                     Some(*now);
             })
         });
+        let players = scope.spawn(|| {
+            let stop = Arc::clone(&load.stop);
+            testbed::load::run(&playing, "creatives", creatives, stop, &mut |_| ())
+        });
         let watched = watch::watch(watched, &load, out);
         if watched.is_err() {
             load.stop.store(true, Ordering::Relaxed);
         }
         let report = hammer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let bidder = bidder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let players = players.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         watched?;
-        let bidder = bidder.map_err(CommandFailure::unavailable)?;
-        Ok(DemoReport { report: report.map_err(CommandFailure::unavailable)?, bidder })
+        Ok(DemoReport {
+            callers: report.map_err(CommandFailure::unavailable)?,
+            bidder: bidder.map_err(CommandFailure::unavailable)?,
+            players: players.map_err(CommandFailure::unavailable)?,
+        })
     })
 }
 
@@ -297,6 +330,9 @@ struct DemoPlaces<'p> {
     /// None: without a pacer.
     bidders: Option<SocketAddr>,
     watchers: SocketAddr,
+    players: SocketAddr,
+    /// URL of the creatives' origin.
+    creatives: &'p str,
     operators: SocketAddr,
     dsps: &'p [SocketAddr],
     budgets: &'p Path,
@@ -322,6 +358,8 @@ fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
         callers: local(8080),
         bidders: None,
         watchers: local(7200),
+        players: local(7300),
+        creatives: "http://127.0.0.1:8081",
         operators: local(9464),
         dsps: &dsps,
         budgets: Path::new("budgets"),
@@ -334,8 +372,8 @@ fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
 
 const PRINTED: &str = "\
 # Like the exchange of `vickrey demo`, which chooses its ports and keeps its files in a temporary folder.
-# The demo runs simulated DSPs and defines its own campaigns: put your DSPs into the [[dsp]] tables, and
-# create the folder campaigns.d for your campaigns.
+# The demo runs simulated DSPs and an origin, and defines its own campaigns: put your DSPs into the [[dsp]]
+# tables, your origin into [[cache.route]], and create the folder campaigns.d for your campaigns.
 
 ";
 
@@ -346,7 +384,17 @@ fn beacons_at(address: SocketAddr) -> String {
 
 /// The exchange's configuration, as a file would have it.
 fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
-    let DemoPlaces { callers, bidders, watchers, operators, dsps, budgets, record } = *places;
+    let DemoPlaces {
+        callers,
+        bidders,
+        watchers,
+        players,
+        creatives,
+        operators,
+        dsps,
+        budgets,
+        record,
+    } = *places;
     let beacons = beacons_at(callers);
     let mut text = format!(
         "[runtime]\nshards = {}\n\n[admin]\nlisten = \"{operators}\"\n\n[log]\nfilter = \"warn\"\n\n\
@@ -361,6 +409,10 @@ fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
         Value::from(record.to_string_lossy())
     );
     let _ = write!(text, "\n[live]\nlisten = \"{watchers}\"\ntrust_loopback = true\n");
+    let _ = write!(
+        text,
+        "\n[cache]\nlisten = \"{players}\"\n[[cache.route]]\nid = \"creatives\"\norigin = \"{creatives}\"\n"
+    );
     if let Some(bidders) = bidders {
         let id = bidder::CLIENT;
         let _ = write!(

@@ -21,4 +21,4 @@ mod service;
 mod shard;
 
 pub use config::{CacheConfig, CacheRoute};
-pub use service::Cache;
+pub use service::{Cache, CacheFigures};

@@ -9,7 +9,7 @@ use cache_core::store::hot::HotKeys;
 use cache_core::store::purges::{Purge, TooManyPurges};
 use runtime::admin::{Api, ChangeAllowance};
 use runtime::config::Section;
-use runtime::metrics::{Exposition, PerShard};
+use runtime::metrics::{Counter, Exposition, PerShard};
 use runtime::service::{
     BoxError, DescriptorNeeds, LocalFuture, RunningService, Service, ServiceError, ServiceShard,
     Startup,
@@ -17,7 +17,7 @@ use runtime::service::{
 use runtime::shards::ShardContext;
 
 use crate::config::CacheConfig;
-use crate::counters::{CountsByRoute, PutCounts};
+use crate::counters::{CountsByRoute, PutCounts, RouteCounts};
 use crate::exposition::api::{self, CacheApi};
 use crate::exposition::metrics;
 use crate::shard::store::SharedStore;
@@ -80,15 +80,47 @@ impl Service for Cache {
     }
 }
 
+/// What a cache has done since the start of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheFigures {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Those answered from the store, fresh or stale.
+    pub hits: u64,
+    /// Requests to origins.
+    pub fetches: u64,
+    /// Resources in the store.
+    pub entries: usize,
+    /// Of the store.
+    pub bytes: usize,
+}
+
 impl Cache {
     /// The address for clients.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Resources in the store.
-    pub fn stored(&self) -> usize {
-        self.store.occupancy().entries
+    /// What the cache has done.
+    pub fn figures(&self) -> CacheFigures {
+        let sum = |count: fn(&RouteCounts) -> &Counter| -> u64 {
+            self.counts.iter().flat_map(PerShard::iter).map(|shard| count(shard).value()).sum()
+        };
+        let hits = sum(|counts| &counts.hits) + sum(|counts| &counts.stale);
+        let others: [fn(&RouteCounts) -> &Counter; 4] = [
+            |counts| &counts.misses,
+            |counts| &counts.collapsed,
+            |counts| &counts.passed,
+            |counts| &counts.failed,
+        ];
+        let occupancy = self.store.occupancy();
+        CacheFigures {
+            requests: hits + others.map(sum).iter().sum::<u64>(),
+            hits,
+            fetches: sum(|counts| &counts.fetches),
+            entries: occupancy.entries,
+            bytes: occupancy.bytes,
+        }
     }
 
     /// Purges. No request that comes afterwards, on any shard, is answered with what this concerns.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use cache_serve::Cache;
 use console::style;
 use exchange_serve::{Exchange, ExchangeConfig};
 use live_serve::Live;
@@ -15,7 +16,7 @@ use testbed::pacer::PacerLoadProgress;
 use super::args::DemoArgs;
 use super::screen::{Screen, ScreenSize};
 use super::summary::{CallerLatency, DemoSummary, Totals};
-use super::{bidder, campaigns, feed};
+use super::{bidder, campaigns, creatives, feed};
 use crate::config::budgets::CampaignBudgets;
 
 /// Interval between pages on a terminal, and between lines otherwise.
@@ -35,6 +36,7 @@ pub(super) struct WatchedDemo<'w> {
     pub(super) exchange: &'w Exchange,
     pub(super) budgets: Option<&'w CampaignBudgets>,
     pub(super) live: &'w Live,
+    pub(super) cache: &'w Cache,
     pub(super) url: &'w str,
 }
 
@@ -99,12 +101,15 @@ fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
     let decisions = moment.bidder.map_or(0, |bidder| bidder.requests);
     let fed = watched.live.figures().delivered;
     let summary = summary.line(moment.elapsed);
-    format!("{summary}{campaigns}  pacer {decisions} decisions  feed {fed} messages")
+    let served = watched.cache.figures().requests;
+    format!(
+        "{summary}{campaigns}  pacer {decisions} decisions  feed {fed} messages  cache {served} creatives"
+    )
 }
 
 /// A page that fits a screen of this size.
 fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> String {
-    let WatchedDemo { args, exchange, budgets, live, url } = *watched;
+    let WatchedDemo { args, exchange, budgets, live, cache, url } = *watched;
     let left = args.duration.saturating_sub(moment.elapsed).as_secs();
     let in_flight = moment.progress.map_or(0, |progress| progress.in_flight);
     let title = format!(
@@ -125,6 +130,7 @@ fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> Str
         writeln!(page, "pacer: {}", bidder::brief(bidder, None)).expect("a String takes any text");
     }
     writeln!(page, "{}", feed::brief(live)).expect("a String takes any text");
+    writeln!(page, "{}", creatives::brief(cache)).expect("a String takes any text");
     page.push('\n');
     let rows = size.rows.saturating_sub(page.lines().count() + 1);
     page.push_str(&summary.tables(rows, size.columns));

@@ -432,6 +432,9 @@ fn the_demo_runs_to_its_end() {
         "seen by the bidder",
         "auctions as they clear: vickrey watch --at 127.0.0.1:",
         "feed: 1 subscribed, ",
+        "cache: ",
+        " % from memory, ",
+        "seen by the players",
     ] {
         assert!(out.contains(want), "no `{want}` in:\n{out}");
     }
@@ -459,6 +462,7 @@ fn the_demo_prints_a_configuration_that_can_be_run() {
         "[budgets]\ndirectory = \"budgets\"",
         "[record]\ndirectory = \"record\"",
         "url = \"http://127.0.0.1:9002/bid\"",
+        "[cache]\nlisten = \"127.0.0.1:7300\"",
     ] {
         assert!(text.contains(want), "no `{want}` in:\n{text}");
     }
@@ -575,6 +579,8 @@ fn results_come_as_json() {
     let demo = json(&["demo", "--json", "--duration", "1s", "--dsps", "5", "--rate", "50"], 0);
     assert!(demo["summary"]["auctions"].as_u64().unwrap() > 0, "{demo}");
     assert_eq!(demo["replay"]["exact"], true);
+    assert_eq!(demo["players"]["counts"]["bad_answers"], 0);
+    assert!(demo["players"]["counts"]["hits"].as_u64().unwrap() > 0, "{demo}");
     let pacer = json(&["demo", "pacer", "--json", "--duration", "2s", "--rate", "5000"], 0);
     assert_eq!(pacer["ledger_nanos"], pacer["load"]["billed_nanos"]);
     assert!(pacer["ledger_nanos"].as_u64().unwrap() > 0, "{pacer}");

@@ -9,6 +9,7 @@ mod hit_costs;
 mod purging;
 mod puts;
 mod semantics;
+mod tls;
 
 use std::alloc::System;
 

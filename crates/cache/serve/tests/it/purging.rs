@@ -77,11 +77,11 @@ fn all_is_purged_before_and_after_the_sweep() {
         proxy.origin.answer(FRESH, "x");
         proxy.get(path, &[]);
     }
-    assert_eq!(proxy.cache().stored(), 300);
+    assert_eq!(proxy.cache().figures().entries, 300);
     purge(&proxy, prefix("/"), PurgeEffect::Gone);
     proxy.origin.answer(FRESH, "again");
     assert_eq!(proxy.get("/7", &[]).cache(), MISS);
-    until("the sweep has removed the others", || proxy.cache().stored() == 1);
+    until("the sweep has removed the others", || proxy.cache().figures().entries == 1);
     assert_eq!(proxy.get("/7", &[]).cache(), "hit");
 }
 

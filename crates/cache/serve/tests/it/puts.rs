@@ -61,7 +61,7 @@ fn wrong_requests_store_nothing_and_say_why() {
     let wrong = r#"{"puts":[{"type":"json","value":1},{"type":"text","value":"a"}]}"#;
     let said = "Type must be one of [\"json\", \"xml\"]. Found 'text'";
     check(post(&proxy, wrong, ""), 400, said);
-    assert_eq!(proxy.cache().stored(), 0, "all or none");
+    assert_eq!(proxy.cache().figures().entries, 0, "all or none");
     check(post(&proxy, r#"{"puts":[{},{},{}]}"#, ""), 400, "More keys than allowed: 2");
     let large = format!(r#"{{"puts":[{{"type":"json","value":"{}"}}]}}"#, "x".repeat(70));
     let said = "POST /cache element 0 exceeded max size: Payload size 76 exceeded max 64";
