@@ -8,9 +8,8 @@ mod keys;
 use std::cell::RefCell;
 use std::fmt;
 use std::io::Write as _;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
-use hyper::Uri;
 use serde::Serialize;
 
 pub use answer::{CacheHandling, CacheLoadAnswer};
@@ -20,6 +19,7 @@ pub use keys::CacheKeys;
 use crate::load::report::row;
 use crate::load::{CallAnswer as _, CallFailure, LoadReport, Verdict, Workload};
 use crate::origin::{OBJECT_BYTES_MAX, ObjectBody};
+use crate::target::HttpTarget;
 use keys::KeyDraws;
 
 /// What a load asks for.
@@ -107,8 +107,12 @@ impl CacheLoad {
         if options.bytes > OBJECT_BYTES_MAX {
             return Err(CacheLoadError::Options("bodies of at most 64 MiB"));
         }
-        let (address, host, path) = resolve(&options.url)
-            .map_err(|problem| CacheLoadError::Url { url: options.url.clone(), problem })?;
+        let target = HttpTarget::resolve(&options.url).and_then(|target| {
+            let has_query = target.path.contains('?');
+            if has_query { Err("numbers follow it: no query".to_owned()) } else { Ok(target) }
+        });
+        let HttpTarget { address, host, path } =
+            target.map_err(|problem| CacheLoadError::Url { url: options.url.clone(), problem })?;
         let variants = options.vary.as_ref().map_or(1, |(_, count)| *count);
         Ok(Self {
             address,
@@ -120,19 +124,6 @@ impl CacheLoad {
             options,
         })
     }
-}
-
-fn resolve(url: &str) -> Result<(SocketAddr, String, String), String> {
-    let uri: Uri = url.parse().map_err(|error: hyper::http::uri::InvalidUri| error.to_string())?;
-    if uri.scheme_str() != Some("http") {
-        return Err("only http is supported".to_owned());
-    }
-    let authority = uri.authority().ok_or("the host is missing")?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let port = authority.port_u16().unwrap_or(80);
-    let mut addresses = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
-    let address = addresses.next().ok_or("the host has no address")?;
-    Ok((address, authority.to_string(), uri.path().to_owned()))
 }
 
 impl Workload for CacheLoad {

@@ -7,10 +7,8 @@ mod connection;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::net::ToSocketAddrs;
 
 use bytes::Bytes;
-use hyper::Uri;
 use serde::Serialize;
 
 pub use answer::ExchangeAnswer;
@@ -19,6 +17,7 @@ pub use connection::HttpConnection;
 
 use crate::load::report::row;
 use crate::load::{CallFailure, FollowUp, LoadReport, Workload};
+use crate::target::HttpTarget;
 use crate::traffic::{RequestId, Traffic};
 use answer::{AnswerKind, judge};
 use connection::AuctionEndpoint;
@@ -103,19 +102,9 @@ impl ExchangeLoad {
 }
 
 fn resolve(target: &str) -> Result<AuctionEndpoint, String> {
-    let url: Uri =
-        target.parse().map_err(|error: hyper::http::uri::InvalidUri| error.to_string())?;
-    if url.scheme_str() != Some("http") {
-        return Err("only http is supported".to_owned());
-    }
-    let authority = url.authority().ok_or("the host is missing")?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let port = authority.port_u16().unwrap_or(80);
-    let mut addresses = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
-    let address = addresses.next().ok_or("the host has no address")?;
-    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let HttpTarget { address, host, path } = HttpTarget::resolve(target)?;
     let path = path.parse().map_err(|_| "the path is not valid".to_owned())?;
-    Ok(AuctionEndpoint { address, host: authority.to_string(), path })
+    Ok(AuctionEndpoint { address, host, path })
 }
 
 impl Workload for ExchangeLoad {

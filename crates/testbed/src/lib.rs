@@ -13,4 +13,5 @@ pub mod origin;
 pub mod pacer;
 mod scan;
 pub mod server;
+mod target;
 pub mod traffic;

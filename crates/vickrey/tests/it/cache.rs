@@ -197,6 +197,8 @@ fn a_hammer_checks_what_an_origin_answers_through_the_cache() {
         &[],
         &["only http is supported"],
     );
+    let query = ["hammer", "cache", "--url", "http://127.0.0.1:1/?a=b"];
+    check(&mut vickrey(&query), 64, &[], &["numbers follow it: no query"]);
     check(&mut vickrey(&["hammer", "cache", "--keys", "0"]), 64, &[], &["at least one key"]);
 }
 
