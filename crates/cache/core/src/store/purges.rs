@@ -151,7 +151,9 @@ impl KeyPurges<'_> {
         names: Option<&SurrogateKeys>,
         through: PurgeNumber,
     ) -> Option<PurgeEffect> {
-        let missed = usize::try_from(self.purges.newest.0 - through.0).unwrap_or(usize::MAX);
+        // A fetch of another thread may know purges that these do not have yet.
+        let missed = self.purges.newest.0.saturating_sub(through.0);
+        let missed = usize::try_from(missed).unwrap_or(usize::MAX);
         let recent = &self.purges.recent;
         match recent.len().checked_sub(missed) {
             Some(seen) => self.together(recent.range(seen..).map(|purge| &**purge), names),

@@ -56,6 +56,8 @@ fn responses_on_their_way_are_compared_with_all_since_their_request() {
     assert_eq!(since(&purges, Some("x"), before), Some(PurgeEffect::Gone));
     assert_eq!(purges.of("http://cdn.example/").effect_since(None, before), None);
     assert_eq!(since(&purges, Some("x"), purges.newest()), None);
+    // A list from before the request.
+    assert_eq!(since(&Purges::default(), Some("x"), purges.newest()), None);
     // Soft ones count from the first on.
     let earlier = PurgeEffect::Stale(UnixSeconds(3));
     purges.list(purge(PurgeScope::Prefix("http".into()), earlier)).unwrap();
