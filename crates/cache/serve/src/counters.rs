@@ -1,6 +1,6 @@
 //! What each shard counts for each route.
 
-use runtime::metrics::{Counter, PerShard};
+use runtime::metrics::{Counter, Histogram, PerShard};
 
 /// The counts of one route on one shard.
 #[derive(Debug, Default)]
@@ -27,6 +27,12 @@ pub(crate) struct RouteCounts {
     pub fetches: Counter,
     /// Of these, those without a usable answer.
     pub fetch_failures: Counter,
+    /// Bytes of bodies answered from the store.
+    pub hit_bytes: Counter,
+    /// Bytes of bodies that came from the origin.
+    pub fetched_bytes: Counter,
+    /// From a request to the origin to the head of its answer.
+    pub origin: Histogram,
 }
 
 /// What one shard counts of values that clients store.

@@ -24,6 +24,7 @@ use hyper::header::{CONTENT_LENGTH, HeaderValue, VIA};
 use hyper::{Method, Response, StatusCode, Uri};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use url::Url;
 
 use crate::answers::body::{CacheBody, PassedBody};
@@ -299,13 +300,18 @@ impl ClientExchange<'_> {
             ForwardedRequest { reason, status: None, is_stored: false, is_collapsed: false };
         let (interim, received) = unbounded_channel();
         let sent = self.routed.shard.origins.send(self.routed.route, request, Some(interim));
-        match self.passing_interim(received, sent).await {
+        let begun = Instant::now();
+        let sent = self.passing_interim(received, sent).await;
+        counts.origin.record(begun.elapsed());
+        match sent {
             Ok(mut answer) => {
                 counts.passed.increment();
                 answer.headers_mut().remove(&SURROGATE_KEY);
                 let timeout = self.routed.route.body_timeout;
-                let mut response =
-                    answer.map(|body| CacheBody::Passed(Box::new(PassedBody::new(body, timeout))));
+                let mut response = answer.map(|body| {
+                    let counts = self.routed.shard.shared_counts(self.routed.at);
+                    CacheBody::Passed(Box::new(PassedBody::new(body, timeout, counts)))
+                });
                 let status = Some(response.status());
                 self.forwarded(&mut response, ForwardedRequest { status, ..forwarded });
                 response

@@ -18,6 +18,7 @@ use cache_core::store::response::{Freshening, ReceivedResponse, StoredBody, Stor
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Response, StatusCode, Version};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::answers::body::PassedBody;
@@ -121,7 +122,9 @@ impl Fetch<'_> {
         let counts = self.shard.counts(request.route);
         counts.fetches.increment();
         let forwarded = head.for_store(self.route, lines.as_ref());
+        let begun = Instant::now();
         let sent = self.shard.origins.send(self.route, forwarded, request.interim.clone()).await;
+        counts.origin.record(begun.elapsed());
         if sent.as_ref().map_or(true, |response| response.status().is_server_error()) {
             counts.fetch_failures.increment();
         }
@@ -146,7 +149,8 @@ impl Fetch<'_> {
             lead.decide(FillOutcome::Failed(FailedFetch { error, stored: Some(Arc::new(stored)) }));
             return;
         }
-        let body = PassedBody::new(body, self.route.body_timeout);
+        let counts = self.shard.shared_counts(request.route);
+        let body = PassedBody::new(body, self.route.body_timeout, counts);
         let control = ResponseControl::of(&head.headers, self.route.targets());
         let received = ReceivedResponse {
             status: head.status,

@@ -72,6 +72,7 @@ impl<'r> RoutedRequest<'r> {
             Some(_) => counts.hits.increment(),
             None => counts.stale.increment(),
         }
+        counts.hit_bytes.add(answer.body.length());
         self.shard.hit(answer)
     }
 }

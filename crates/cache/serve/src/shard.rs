@@ -106,6 +106,11 @@ impl CacheShard {
         &self.counts[route]
     }
 
+    /// The same, for a body that outlives the request.
+    pub fn shared_counts(&self, route: usize) -> Arc<Padded<RouteCounts>> {
+        Arc::clone(&self.counts[route])
+    }
+
     /// What this shard counts of values that clients store.
     pub fn put_counts(&self) -> &PutCounts {
         &self.put_counts

@@ -141,6 +141,9 @@ fn commands_show_and_purge_what_is_stored() {
     assert_eq!(server.scraped("cache_purges_total"), 4);
     until("purges are applied", || server.scraped("cache_purges_pending") == 0);
     assert!(server.scraped("cache_purged_total") >= 5);
+    assert_eq!(server.scraped("cache_fetched_bytes_total{route=\"ads\"}"), 8 * 5);
+    assert_eq!(server.scraped("cache_hit_bytes_total{route=\"ads\"}"), 2 * 5);
+    assert_eq!(server.scraped("cache_origin_seconds_count{route=\"ads\"}"), 8);
 }
 
 #[test]

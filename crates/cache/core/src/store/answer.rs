@@ -81,6 +81,16 @@ pub enum AnswerBody {
     Pieces(Vec<Bytes>),
 }
 
+impl AnswerBody {
+    /// In bytes.
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Pieces(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+        }
+    }
+}
+
 /// What answers depend on besides the request and the resource.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerContext<'c> {

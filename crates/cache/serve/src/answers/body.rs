@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use bytes::Bytes;
 use cache_core::store::answer::AnswerBody;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use runtime::metrics::Padded;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::counters::RouteCounts;
 use crate::fill::FillReader;
 use crate::origin::OriginError;
 
@@ -52,12 +55,13 @@ pub(crate) struct PassedBody {
     incoming: Incoming,
     timeout: Duration,
     until: Pin<Box<Sleep>>,
+    counts: Arc<Padded<RouteCounts>>,
 }
 
 impl PassedBody {
-    pub fn new(incoming: Incoming, timeout: Duration) -> Self {
+    pub fn new(incoming: Incoming, timeout: Duration, counts: Arc<Padded<RouteCounts>>) -> Self {
         let until = Box::pin(sleep_until(Instant::now() + timeout));
-        Self { incoming, timeout, until }
+        Self { incoming, timeout, until, counts }
     }
 
     /// The next piece or the trailers. None at the end.
@@ -68,6 +72,8 @@ impl PassedBody {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.until.as_mut().reset(Instant::now() + self.timeout);
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.counts.fetched_bytes.add(bytes as u64);
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {

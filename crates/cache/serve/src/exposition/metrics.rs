@@ -11,7 +11,7 @@ use crate::shard::store::SharedStore;
 /// A counter of the routes: name, help and source.
 pub(super) type RouteCount = (&'static str, &'static str, fn(&RouteCounts) -> &Counter);
 
-pub(super) const COUNTS: [RouteCount; 11] = [
+pub(super) const COUNTS: [RouteCount; 13] = [
     ("cache_hits", "Requests answered from the store, fresh.", |counts| &counts.hits),
     ("cache_stale_served", "Requests answered from the store, stale.", |counts| &counts.stale),
     ("cache_misses", "Requests answered by a fetch of their own.", |counts| &counts.misses),
@@ -28,6 +28,10 @@ pub(super) const COUNTS: [RouteCount; 11] = [
     ("cache_fetches", "Requests to the origin.", |counts| &counts.fetches),
     ("cache_fetch_failures", "Requests to the origin without a usable answer.", |counts| {
         &counts.fetch_failures
+    }),
+    ("cache_hit_bytes", "Bytes of bodies answered from the store.", |counts| &counts.hit_bytes),
+    ("cache_fetched_bytes", "Bytes of bodies that came from the origin.", |counts| {
+        &counts.fetched_bytes
     }),
 ];
 
@@ -55,6 +59,11 @@ pub(crate) fn expose(
         for (route, shards) in store.config.routes.all().iter().zip(counts) {
             counters.sum(&[("route", &route.id)], shards.iter().map(count))?;
         }
+    }
+    let mut origins =
+        page.histograms("cache_origin_seconds", "Time to the head of the origin's answer.")?;
+    for (route, shards) in store.config.routes.all().iter().zip(counts) {
+        origins.sum(&[("route", &route.id)], shards.iter().map(|counts| &counts.origin))?;
     }
     if store.config.puts.is_some() {
         for (name, help, count) in PUT_COUNTS {
