@@ -50,7 +50,7 @@ fn read_with_interruptions(address: &str, seed: u64, last: u64) -> Vec<u64> {
 fn random_disconnections_lose_and_repeat_nothing() {
     const LAST: u64 = 3_000;
     // So small that much comes from the log.
-    let ring = "[live.ring]\nbytes = \"64KiB\"\nage = \"200ms\"\n";
+    let ring = "[live.ring]\nbytes = \"64KiB\"\nage = \"2s\"\n";
     let floor = Floor::with(&format!("{TABLES}{ring}"));
     let address = floor.address();
     std::thread::scope(|scope| {
