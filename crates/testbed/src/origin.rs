@@ -1,5 +1,5 @@
-//! A simulated origin: an HTTP server behind a cache. It has a body for every path, which says what
-//! it is of, so that whoever reads it through a cache can tell whether it is the right one.
+//! A simulated origin: an HTTP server behind a cache. The body of every
+//! path repeats that path, so a client can tell whether the cache served the right one.
 
 mod fault;
 mod object;

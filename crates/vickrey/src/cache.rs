@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::command::args::ApiArgs;
-use crate::command::client::{ApiClient, encoded};
+use crate::command::client::{ApiClient, ApiRefusal, encoded};
 use crate::command::exit::Exit;
 use crate::command::table::print_json;
 
@@ -129,7 +129,7 @@ fn purge(
         body["soft"] = json!(soft);
         let answer = client.ask("POST", "/v1/cache/purges", &[], Some(&body))?;
         // Those before it are in force, and are printed already.
-        let answer = answer.map_err(crate::command::client::ApiRefusal::into_failure)?;
+        let answer = answer.map_err(ApiRefusal::into_failure)?;
         if asking.json {
             body["responses"] = answer["responses"].clone();
             purged.push(body);

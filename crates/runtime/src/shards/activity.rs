@@ -93,7 +93,7 @@ impl Activity {
         RequestActivity(self.clone())
     }
 
-    /// When the first bytes of an incomplete head were read. None if there are none.
+    /// When the current head began to arrive. None while the connection is idle or answers a request.
     pub fn begun(&self) -> Option<Instant> {
         match self.0.phase.get() {
             ConnectionPhase::Head(since) => Some(since),

@@ -181,7 +181,7 @@ fn a_hammer_checks_what_an_origin_answers_through_the_cache() {
         let mut command = vickrey(&["hammer", "cache", "--url", &address]);
         check(command.args(count).args(args), exit, want, &[]);
     };
-    // Bodies that break off are noticed, and none of them is stored.
+    // The hammer notices truncated bodies; the cache stores none.
     hammer(
         &["--keys", "20", "--order", "scan", "--errors-max", "0"],
         1,

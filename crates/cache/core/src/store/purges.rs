@@ -1,9 +1,8 @@
 //! Purges: what an operator wants to be served no more, or only after the origin has validated it.
 //!
-//! A purge counts as soon as it is listed, before any entry is touched: look-ups ask those purges
-//! that are not applied yet, and whoever stores a response asks those that came after its request.
-//! Meanwhile the entries are visited one by one and the purge is applied to them; then look-ups need
-//! not ask it any more.
+//! A purge takes effect when it is listed, before any entry has been changed. Until a sweep has applied
+//! it to every entry, each look-up checks it. A response is checked once more when it is stored,
+//! against all purges that were listed after its request was sent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,7 +72,8 @@ pub struct Purges {
     newest: PurgeNumber,
     /// The latest, up to the newest.
     recent: VecDeque<Arc<Purge>>,
-    /// Those not applied yet. Purges of one key are applied at once, by whoever lists them.
+    /// Purges that no sweep has applied yet. A purge of one key is applied when it is listed, so it is
+    /// never here.
     pending: Vec<(PurgeNumber, Arc<Purge>)>,
 }
 

@@ -21,7 +21,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::metrics::{COUNTS, PUT_COUNTS};
+use super::metrics::{COUNTS, PUT_COUNTS, PutCount, RouteCount};
+use crate::config::CacheRoute;
 use crate::counters::{CountsByRoute, PutCounts};
 use crate::shard::store::SharedStore;
 
@@ -212,13 +213,13 @@ pub(crate) fn unconfigured() -> Api {
 
 fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
     let CacheApi { listen, store, counts, put_counts, .. } = cache;
-    let put = |(name, _, count): super::metrics::PutCount| {
+    let put = |(name, _, count): PutCount| {
         let values = put_counts.iter().map(|shard| count(shard).value());
         (put_label(name), values.fold(0, u64::wrapping_add))
     };
     let occupancy = store.occupancy();
-    let route = |(route, shards): (&Arc<crate::config::CacheRoute>, &PerShard<_>)| {
-        let sum = |(name, _, count): super::metrics::RouteCount| {
+    let route = |(route, shards): (&Arc<CacheRoute>, &PerShard<_>)| {
+        let sum = |(name, _, count): RouteCount| {
             let values = shards.iter().map(|shard| count(shard).value());
             (label(name), values.fold(0, u64::wrapping_add))
         };

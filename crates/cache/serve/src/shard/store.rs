@@ -32,8 +32,10 @@ pub(crate) struct SharedStore {
     published: Arc<ArcSwap<Purges>>,
     /// Wakes the sweeper.
     sweep: Notify,
-    /// Purges that were listed, and responses that they concerned.
-    purge_counts: [AtomicU64; 2],
+    /// Purges listed since the start.
+    purges_listed: AtomicU64,
+    /// Responses that purges removed or made stale.
+    responses_purged: AtomicU64,
 }
 
 impl SharedStore {
@@ -51,7 +53,8 @@ impl SharedStore {
             purges: Mutex::default(),
             published: Arc::default(),
             sweep: Notify::new(),
-            purge_counts: Default::default(),
+            purges_listed: AtomicU64::new(0),
+            responses_purged: AtomicU64::new(0),
         };
         (Arc::new(store), handles)
     }
@@ -132,12 +135,12 @@ impl SharedStore {
 
     /// Purges that were listed since the start.
     pub fn purge_count(&self) -> u64 {
-        self.purge_counts[0].load(Ordering::Relaxed)
+        self.purges_listed.load(Ordering::Relaxed)
     }
 
     /// Responses that purges concerned.
     pub fn purged_count(&self) -> u64 {
-        self.purge_counts[1].load(Ordering::Relaxed)
+        self.responses_purged.load(Ordering::Relaxed)
     }
 
     /// Purges. No look-up that begins afterwards, on any shard, is answered with what this concerns.
@@ -147,7 +150,7 @@ impl SharedStore {
     /// If too many purges are under way.
     pub fn purge(&self, purge: &Purge) -> Result<Option<usize>, TooManyPurges> {
         self.change_purges(|purges| purges.list(purge.clone()))?;
-        self.purge_counts[0].fetch_add(1, Ordering::Relaxed);
+        self.purges_listed.fetch_add(1, Ordering::Relaxed);
         let PurgeScope::Key(key) = &purge.scope else {
             self.sweep.notify_one();
             return Ok(None);
@@ -210,7 +213,7 @@ impl SharedStore {
             count = purge(resource);
             if resource.responses().is_empty() { Change::Remove } else { Change::Keep }
         });
-        self.purge_counts[1].fetch_add(count as u64, Ordering::Relaxed);
+        self.responses_purged.fetch_add(count as u64, Ordering::Relaxed);
         count
     }
 

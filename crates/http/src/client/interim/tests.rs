@@ -30,7 +30,7 @@ fn their_bytes_are_bounded() {
     let long = |bytes| format!("HTTP/1.1 103 Early Hints\r\nlink: {}", "x".repeat(bytes));
     check(&long(INTERIM_BYTES_MAX - 100), Ok(1));
     check(&long(INTERIM_BYTES_MAX), Err(TooManyInterim));
-    // A body is none of them.
+    // The bytes of a body do not count.
     check(&format!("{FINAL}{}", "x".repeat(2 * INTERIM_BYTES_MAX)), Ok(0));
 }
 

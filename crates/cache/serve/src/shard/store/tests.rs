@@ -83,7 +83,7 @@ fn look_up(
     Some(numbers.try_into().unwrap())
 }
 
-struct World {
+struct StoreUnderLoad {
     store: Arc<SharedStore>,
     /// What an origin would answer next: later versions are greater.
     versions: AtomicUsize,
@@ -95,7 +95,7 @@ struct World {
     purged_on_their_way: AtomicUsize,
 }
 
-impl World {
+impl StoreUnderLoad {
     fn read(&self, mut handle: Handle, seed: u32) {
         let (mut random, mut view) = (Random(seed), self.store.purges_view());
         while !self.is_over.load(SeqCst) {
@@ -183,7 +183,7 @@ impl Random {
 #[test]
 fn nothing_that_was_purged_is_served_while_all_work_at_once() {
     let (store, mut handles) = SharedStore::new(config(), 5);
-    let world = World {
+    let load = StoreUnderLoad {
         store,
         versions: AtomicUsize::new(1),
         purged_before: Default::default(),
@@ -193,21 +193,21 @@ fn nothing_that_was_purged_is_served_while_all_work_at_once() {
     };
     let mut handle = || handles.pop().unwrap();
     thread::scope(|scope| {
-        let world = &world;
+        let load = &load;
         for (seed, handle) in [(1, handle()), (2, handle())] {
-            scope.spawn(move || world.read(handle, seed));
+            scope.spawn(move || load.read(handle, seed));
         }
         for (seed, handle) in [(3, handle()), (4, handle())] {
-            scope.spawn(move || world.fetch(handle, seed));
+            scope.spawn(move || load.fetch(handle, seed));
         }
         let handle = handle();
-        scope.spawn(move || world.sweep(handle));
-        world.purge(5, 400);
+        scope.spawn(move || load.sweep(handle));
+        load.purge(5, 400);
     });
     let counts = [
-        world.served.into_inner() as u64,
-        world.purged_on_their_way.into_inner() as u64,
-        world.store.purged_count(),
+        load.served.into_inner() as u64,
+        load.purged_on_their_way.into_inner() as u64,
+        load.store.purged_count(),
     ];
     assert!(counts.iter().all(|count| *count > 20), "too little happened: {counts:?}");
 }
