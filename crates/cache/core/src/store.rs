@@ -2,7 +2,9 @@
 
 pub mod answer;
 pub mod directory;
+pub mod encoded;
 pub mod head;
+pub mod history;
 pub mod hot;
 pub mod purges;
 pub mod read_mostly;

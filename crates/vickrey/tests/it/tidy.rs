@@ -48,7 +48,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pacer-wire", &["units"]),
     ("bravo", &[]),
     ("cache-core", &["bravo"]),
-    ("cache-serve", &["bravo", "cache-core", "http-kit", "runtime"]),
+    ("cache-disk", &["cache-core", "eventlog"]),
+    ("cache-serve", &["bravo", "cache-core", "cache-disk", "eventlog", "http-kit", "runtime"]),
     ("live-core", &["units"]),
     (
         "live-serve",

@@ -21,6 +21,16 @@ impl SurrogateKeys {
         Self(lines.join(&b' ').into())
     }
 
+    /// Of names that spaces separate.
+    pub fn listed(names: &[u8]) -> Self {
+        Self(names.into())
+    }
+
+    /// The names, separated by spaces.
+    pub const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The names, in the origin's order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|byte| matches!(byte, b' ' | b'\t')).filter(|name| !name.is_empty())

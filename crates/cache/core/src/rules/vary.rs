@@ -31,6 +31,12 @@ impl Variant {
         Some(Self { fields: names.into_iter().map(field).collect() })
     }
 
+    /// Of the fields that [`Self::fields`] returned.
+    pub fn from_fields(fields: Vec<(HeaderName, Option<Box<[u8]>>)>) -> Self {
+        let fields = fields.into_iter().map(|(name, value)| VariantField { name, value });
+        Self { fields: fields.collect() }
+    }
+
     /// Whether it is the answer to every request.
     pub fn is_any(&self) -> bool {
         self.fields.is_empty()

@@ -20,7 +20,7 @@ const RECENT_MAX: usize = 1_024;
 
 /// The number of a purge: they count up from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PurgeNumber(u64);
+pub struct PurgeNumber(pub u64);
 
 /// A purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,13 @@ pub struct Purge {
     pub scope: PurgeScope,
     /// What becomes of them.
     pub effect: PurgeEffect,
+}
+
+impl Purge {
+    /// Whether it removes all responses of one key.
+    pub fn is_hard_of_key(&self) -> bool {
+        matches!((&self.scope, self.effect), (PurgeScope::Key(_), PurgeEffect::Gone))
+    }
 }
 
 /// Which responses a purge is of.
@@ -53,7 +60,7 @@ pub enum PurgeEffect {
 
 impl PurgeEffect {
     /// Both.
-    fn with(self, other: Self) -> Self {
+    pub(super) fn with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Stale(one), Self::Stale(other)) => Self::Stale(one.min(other)),
             _ => Self::Gone,
@@ -78,6 +85,11 @@ pub struct Purges {
 }
 
 impl Purges {
+    /// No purges: the next has the number after this one.
+    pub fn after(newest: PurgeNumber) -> Self {
+        Self { newest, ..Self::default() }
+    }
+
     /// The number of the newest. A response whose request is sent now has been through all so far.
     pub const fn newest(&self) -> PurgeNumber {
         self.newest

@@ -72,21 +72,21 @@ pub struct Freshening<'f> {
 /// A response in the store.
 #[derive(Clone, Debug)]
 pub struct StoredResponse {
-    variant: Variant,
+    pub(super) variant: Variant,
     /// Its status.
     pub status: StatusCode,
     /// Its header fields, except for `Age`, `Content-Length` and `Surrogate-Key`.
     pub head: StoredHead,
-    surrogate_keys: SurrogateKeys,
+    pub(super) surrogate_keys: SurrogateKeys,
     /// Purges up to this one do not concern it, or are applied.
-    purged_through: PurgeNumber,
-    control: ResponseControl,
-    lifetime: Seconds,
-    age: InitialAge,
+    pub(super) purged_through: PurgeNumber,
+    pub(super) control: ResponseControl,
+    pub(super) lifetime: Seconds,
+    pub(super) age: InitialAge,
     /// When the origin made it.
-    date: UnixSeconds,
-    last_modified: Option<UnixSeconds>,
-    is_invalidated: bool,
+    pub(super) date: UnixSeconds,
+    pub(super) last_modified: Option<UnixSeconds>,
+    pub(super) is_invalidated: bool,
     /// Its content.
     pub body: StoredBody,
 }
@@ -302,7 +302,7 @@ fn lifetime_of(received: &ReceivedResponse<'_>, rules: LifetimeRules) -> Seconds
 /// All responses of one key, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct Resource {
-    responses: Vec<StoredResponse>,
+    pub(super) responses: Vec<StoredResponse>,
 }
 
 impl Resource {
@@ -314,6 +314,12 @@ impl Resource {
     /// All of them.
     pub fn responses(&self) -> &[StoredResponse] {
         &self.responses
+    }
+
+    /// The newest purge that all of them have been through.
+    pub fn purged_through(&self) -> PurgeNumber {
+        let numbers = self.responses.iter().map(|response| response.purged_through);
+        numbers.min().unwrap_or_default()
     }
 
     /// Makes all of them stale.
@@ -336,6 +342,20 @@ impl Resource {
             effect.is_none_or(|effect| response.take(effect))
         });
         count
+    }
+
+    /// With what purges since make of each response, up to a number. None if nothing is left.
+    pub fn purged(
+        mut self,
+        newest: PurgeNumber,
+        effect_on: impl Fn(&SurrogateKeys, PurgeNumber) -> Option<PurgeEffect>,
+    ) -> Option<Self> {
+        self.responses.retain_mut(|response| {
+            let effect = effect_on(&response.surrogate_keys, response.purged_through);
+            response.purged_through = response.purged_through.max(newest);
+            effect.is_none_or(|effect| response.take(effect))
+        });
+        (!self.responses.is_empty()).then_some(self)
     }
 
     /// Applies a purge to all of them. Returns how many they were.

@@ -1,0 +1,168 @@
+//! Where the resources are, by the hashes of their keys. Locks are held for as long as a table is
+//! looked at, never while anything is read or written.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const SHARDS: usize = 64;
+
+/// The hash of a key. Clients choose keys: nobody finds two with the same hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyHash(pub u64);
+
+impl KeyHash {
+    pub(crate) fn of(key: &str) -> Self {
+        let hash = blake3::hash(key.as_bytes());
+        let (first, _) = hash.as_bytes().split_first_chunk().expect("it is longer");
+        Self(u64::from_le_bytes(*first))
+    }
+}
+
+/// Where a resource's record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub segment: u32,
+    pub offset: u32,
+    /// Of payload.
+    pub bytes: u32,
+}
+
+/// A resource that is to be written, apart from others of the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IndexPlace {
+    Pending(Ticket),
+    Written(Location),
+}
+
+#[derive(Debug)]
+struct IndexShard {
+    places: HashMap<KeyHash, IndexPlace, ahash::RandomState>,
+    tickets: u64,
+}
+
+/// The index.
+#[derive(Debug)]
+pub(crate) struct DiskIndex {
+    shards: [Mutex<IndexShard>; SHARDS],
+}
+
+/// What was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forgotten {
+    Nothing,
+    /// It is not written yet, and will not count.
+    Pending,
+    /// The log must say that it is void.
+    Written,
+}
+
+impl DiskIndex {
+    pub(crate) fn new() -> Self {
+        let shard =
+            || Mutex::new(IndexShard { places: HashMap::with_hasher(hasher()), tickets: 0 });
+        Self { shards: std::array::from_fn(|_| shard()) }
+    }
+
+    /// Where a resource is. None if it is not on disk, or not yet.
+    pub(crate) fn find(&self, hash: KeyHash) -> Option<Location> {
+        match self.shard(hash).places.get(&hash) {
+            Some(IndexPlace::Written(location)) => Some(*location),
+            _ => None,
+        }
+    }
+
+    /// Whether a resource is on disk or will be.
+    pub(crate) fn contains(&self, hash: KeyHash) -> bool {
+        self.shard(hash).places.contains_key(&hash)
+    }
+
+    /// A resource is to be written, in place of what was known.
+    pub(crate) fn announce(&self, hash: KeyHash) -> Ticket {
+        let mut shard = self.shard(hash);
+        shard.tickets += 1;
+        let ticket = Ticket(shard.tickets);
+        shard.places.insert(hash, IndexPlace::Pending(ticket));
+        ticket
+    }
+
+    /// Whether an announced resource is still wanted.
+    pub(crate) fn awaits(&self, hash: KeyHash, ticket: Ticket) -> bool {
+        self.shard(hash).places.get(&hash) == Some(&IndexPlace::Pending(ticket))
+    }
+
+    /// The announced resource is written. Returns false if it was forgotten or announced anew since:
+    /// the log must then say that it is void.
+    pub(crate) fn written(&self, hash: KeyHash, ticket: Ticket, location: Location) -> bool {
+        match self.shard(hash).places.get_mut(&hash) {
+            Some(place) if *place == IndexPlace::Pending(ticket) => {
+                *place = IndexPlace::Written(location);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The announced resource is not written after all.
+    pub(crate) fn withdraw(&self, hash: KeyHash, ticket: Ticket) {
+        let mut shard = self.shard(hash);
+        if shard.places.get(&hash) == Some(&IndexPlace::Pending(ticket)) {
+            shard.places.remove(&hash);
+        }
+    }
+
+    /// What is known of a key does not count any more.
+    pub(crate) fn forget(&self, hash: KeyHash) -> Forgotten {
+        match self.shard(hash).places.remove(&hash) {
+            None => Forgotten::Nothing,
+            Some(IndexPlace::Pending(_)) => Forgotten::Pending,
+            Some(IndexPlace::Written(_)) => Forgotten::Written,
+        }
+    }
+
+    /// Likewise, if it is still this.
+    pub(crate) fn forget_at(&self, hash: KeyHash, location: Location) {
+        let mut shard = self.shard(hash);
+        if shard.places.get(&hash) == Some(&IndexPlace::Written(location)) {
+            shard.places.remove(&hash);
+        }
+    }
+
+    /// A record that was found in the log. Later ones count.
+    pub(crate) fn recovered(&self, hash: KeyHash, location: Location) {
+        self.shard(hash).places.insert(hash, IndexPlace::Written(location));
+    }
+
+    /// Forgets what is in segments before this one.
+    pub(crate) fn evict_before(&self, segment: u32) {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.places.retain(|_, place| match place {
+                IndexPlace::Written(location) => location.segment >= segment,
+                IndexPlace::Pending(_) => true,
+            });
+        }
+    }
+
+    /// How many resources are on disk or announced.
+    pub(crate) fn entries(&self) -> usize {
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).places.len()).sum()
+    }
+
+    fn shard(&self, hash: KeyHash) -> MutexGuard<'_, IndexShard> {
+        // Other bits than those by which a table places its entries.
+        let shard = &self.shards[usize::from(hash.0.to_be_bytes()[3]) % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The keys are hashes already.
+fn hasher() -> ahash::RandomState {
+    ahash::RandomState::with_seeds(1, 2, 3, 4)
+}
+
+#[cfg(test)]
+mod tests;

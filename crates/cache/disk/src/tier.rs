@@ -1,0 +1,296 @@
+//! The store on disk, as the cache uses it.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cache_core::store::directory::Weigh as _;
+use cache_core::store::history::PurgeHistory;
+use cache_core::store::purges::{Purge, PurgeNumber};
+use cache_core::store::response::Resource;
+use eventlog::disk::{Disk, DiskFile};
+use http::HeaderName;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::admission::{DiskAdmission, SeenKeys};
+use crate::index::{DiskIndex, Forgotten, KeyHash, Location};
+use crate::log::{LogSize, SegmentLog};
+use crate::reader::{ReadOutcome, ReadQueue, ReadRequest, Reader};
+use crate::segments::Segments;
+use crate::writer::{AnnouncedResource, UnrecordedPurge, WriteRequest, Writer, WriterStatus};
+
+/// Limits of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskLimits {
+    /// Bytes of all files.
+    pub bytes_max: u64,
+    /// Bytes of resources that wait to be written. Beyond it, resources are not.
+    pub waiting_max: usize,
+    /// Longest wait for a read.
+    pub read_timeout: Duration,
+    /// Threads that read.
+    pub readers: usize,
+    /// Which resources are written.
+    pub admission: DiskAdmission,
+}
+
+/// What the store contains, and has done since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskFigures {
+    /// Resources.
+    pub entries: usize,
+    /// Files.
+    pub segments: usize,
+    /// Of them.
+    pub bytes: u64,
+    /// Resources that were read for a request.
+    pub read: u64,
+    /// Reads that came to nothing: too late, evicted meanwhile, or damaged.
+    pub unread: u64,
+    /// Resources that were written.
+    pub written: u64,
+    /// Resources that were to be written, but for a disk that is slow or fails.
+    pub unwritten: u64,
+    /// Why the disk fails. None while it is well.
+    pub failure: Option<String>,
+}
+
+/// A resource that was read, which may have become void meanwhile.
+#[derive(Debug)]
+pub struct LoadedResource {
+    hash: KeyHash,
+    location: Location,
+    resource: Resource,
+}
+
+/// The store on disk.
+pub struct DiskTier {
+    limits: DiskLimits,
+    payload_max: u64,
+    index: Arc<DiskIndex>,
+    seen: SeenKeys,
+    history: Arc<Mutex<PurgeHistory>>,
+    reads: Arc<ReadQueue>,
+    writes: Sender<WriteRequest>,
+    status: Arc<WriterStatus>,
+    occupancy: Box<dyn Fn() -> (usize, u64) + Send + Sync>,
+    read: AtomicU64,
+    unread: AtomicU64,
+    refused: AtomicU64,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    readers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for DiskTier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DiskTier").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl DiskTier {
+    /// Opens the store of a directory, and starts its threads. `targets` are the targeted fields that
+    /// count, in their order of precedence.
+    ///
+    /// # Errors
+    /// What the disk says; [`io::ErrorKind::WouldBlock`] while another process has the directory.
+    pub fn open<D>(disk: D, limits: DiskLimits, targets: &'static [HeaderName]) -> io::Result<Self>
+    where
+        D: Disk + Send + 'static,
+        D::File: DiskFile + Send + Sync + 'static,
+        D::Lock: Send,
+    {
+        let size = LogSize::of(limits.bytes_max);
+        let index = Arc::new(DiskIndex::new());
+        let mut history = PurgeHistory::default();
+        let log = SegmentLog::open(disk, size, &index, &mut history)?;
+        let segments = log.segments();
+        let history = Arc::new(Mutex::new(history));
+        let status = Arc::new(WriterStatus::default());
+        let (writes, inbox) = channel();
+        let parts = (Arc::clone(&index), Arc::clone(&history), Arc::clone(&status));
+        let writer = Writer::new(log, parts.0, parts.1, parts.2, inbox);
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let writer = thread("cache-write").spawn(move || writer.run())?;
+        let reads = Arc::<ReadQueue>::default();
+        let reader = || {
+            let (queue, index, segments) =
+                (Arc::clone(&reads), Arc::clone(&index), Arc::clone(&segments));
+            let reader = Reader { queue, index, segments, targets };
+            thread("cache-read").spawn(move || reader.run())
+        };
+        let readers = (0..limits.readers).map(|_| reader()).collect::<io::Result<_>>()?;
+        Ok(Self {
+            limits,
+            payload_max: size.payload_max(),
+            index,
+            seen: SeenKeys::new(),
+            history,
+            reads,
+            writes,
+            status,
+            occupancy: occupancy_of(segments),
+            read: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            writer: Mutex::new(Some(writer)),
+            readers: Mutex::new(readers),
+        })
+    }
+
+    /// The number of the newest purge that it knows.
+    pub fn newest_purge(&self) -> PurgeNumber {
+        self.history().newest()
+    }
+
+    /// Whether a key is on disk, or will be.
+    pub fn contains(&self, key: &str) -> bool {
+        self.index.contains(KeyHash::of(key))
+    }
+
+    /// Whether a key that was fetched just now is worth writing. Remembers the key.
+    pub fn admits(&self, key: &str) -> bool {
+        let was_seen = self.seen.see(KeyHash::of(key));
+        was_seen || self.limits.admission == DiskAdmission::First
+    }
+
+    /// Writes a resource, which the caller keeps from being changed meanwhile. Does nothing if it is
+    /// too large or too many wait.
+    pub fn write(&self, key: &str, resource: &Resource) {
+        let bytes = resource.bytes();
+        let waiting = self.status.waiting_bytes.load(Ordering::Relaxed);
+        if bytes as u64 > self.payload_max || waiting + bytes > self.limits.waiting_max {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let resource = resource.clone();
+        // While this is held no purge overtakes: what is written after a purge has been through it.
+        let history = self.history();
+        let effect = |names: &_, through| history.effect_on(key, names, through);
+        let Some(resource) = resource.purged(history.newest(), effect) else { return };
+        let hash = KeyHash::of(key);
+        let ticket = self.index.announce(hash);
+        self.status.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let key = key.into();
+        self.send(WriteRequest::Resource(AnnouncedResource { key, hash, ticket, bytes, resource }));
+    }
+
+    /// What is on disk of a key does not count any more. The caller keeps the key from being loaded
+    /// meanwhile.
+    pub fn forget(&self, key: &str) {
+        let hash = KeyHash::of(key);
+        if self.index.forget(hash) == Forgotten::Written {
+            self.send(WriteRequest::Removal(hash));
+        }
+    }
+
+    /// Reads a resource. None if it is not there, or is not there in time.
+    pub async fn load(&self, key: &str) -> Option<LoadedResource> {
+        self.load_hashed(key, KeyHash::of(key)).await
+    }
+
+    async fn load_hashed(&self, key: &str, hash: KeyHash) -> Option<LoadedResource> {
+        let location = self.index.find(hash)?;
+        let (done, outcome) = oneshot::channel();
+        let request = ReadRequest { key: key.into(), hash, location, done };
+        let outcome = match self.reads.push(request) {
+            true => timeout(self.limits.read_timeout, outcome).await.ok().and_then(Result::ok),
+            false => None,
+        };
+        let Some(ReadOutcome::Read(read)) = outcome else {
+            self.unread.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        self.read.fetch_add(1, Ordering::Relaxed);
+        Some(LoadedResource { hash, location: read.location, resource: read.resource })
+    }
+
+    /// A loaded resource with the purges since it was written. None if it has become void. The caller
+    /// keeps its key from being changed meanwhile.
+    pub fn current(&self, key: &str, loaded: LoadedResource) -> Option<Resource> {
+        let LoadedResource { hash, location, resource } = loaded;
+        if self.index.find(hash) != Some(location) {
+            return None;
+        }
+        let history = self.history();
+        let effect = |names: &_, through| history.effect_on(key, names, through);
+        resource.purged(history.newest(), effect)
+    }
+
+    /// A purge, newer than all others, which counts from now on. A hard one of one key counts by
+    /// [`Self::forget`], which must come before. The result says when it is durable.
+    pub fn purge(
+        &self,
+        number: PurgeNumber,
+        purge: Arc<Purge>,
+    ) -> oneshot::Receiver<Result<(), UnrecordedPurge>> {
+        let (done, durable) = oneshot::channel();
+        let mut history = self.history();
+        if purge.is_hard_of_key() {
+            history.reached(number);
+        } else {
+            history.list(number, &purge);
+        }
+        self.send(WriteRequest::Purge(number, purge, done));
+        durable
+    }
+
+    /// What it contains and has done.
+    pub fn figures(&self) -> DiskFigures {
+        let (segments, bytes) = (self.occupancy)();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DiskFigures {
+            entries: self.index.entries(),
+            segments,
+            bytes,
+            read: count(&self.read),
+            unread: count(&self.unread),
+            written: count(&self.status.written),
+            unwritten: count(&self.refused) + count(&self.status.lost),
+            failure: self.status.failure(),
+        }
+    }
+
+    /// Writes what waits and ends the threads. Nothing can be written or read any more.
+    pub fn close(&self) {
+        self.reads.close();
+        self.send(WriteRequest::End);
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in writer.into_iter().chain(readers.drain(..)) {
+            // A thread that panicked has said so.
+            let _panicked = thread.join();
+        }
+    }
+
+    /// After the end nobody receives.
+    fn send(&self, request: WriteRequest) {
+        let _closed = self.writes.send(request);
+    }
+
+    fn history(&self) -> MutexGuard<'_, PurgeHistory> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn occupancy_of<F: Send + Sync + 'static>(
+    segments: Arc<Segments<F>>,
+) -> Box<dyn Fn() -> (usize, u64) + Send + Sync> {
+    Box::new(move || segments.occupancy())
+}
+
+#[cfg(test)]
+impl DiskTier {
+    /// How many purges it remembers, by scope.
+    pub(crate) fn scopes(&self) -> usize {
+        self.history().scopes()
+    }
+
+    /// As if the hash of a key were that of another.
+    pub(crate) async fn load_as(&self, key: &str, other: &str) -> Option<LoadedResource> {
+        self.load_hashed(key, KeyHash::of(other)).await
+    }
+}
