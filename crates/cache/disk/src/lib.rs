@@ -17,7 +17,7 @@ mod tier;
 mod writer;
 
 pub use admission::DiskAdmission;
-pub use tier::{DiskFigures, DiskLimits, DiskTier, LoadedResource};
+pub use tier::{DiskFigures, DiskLimits, DiskTier, LoadedResource, PurgeReceipt};
 pub use writer::UnrecordedPurge;
 
 #[cfg(test)]

@@ -241,9 +241,8 @@ fn begin<D: Disk>(
     purged_through: u64,
     size: LogSize,
 ) -> io::Result<GrowingSegment<D::File>> {
-    while segments.occupancy().1 + size.segment_bytes > size.bytes_max
-        && evict(disk, segments, number)?
-    {}
+    while segments.bytes() + size.segment_bytes > size.bytes_max && evict(disk, segments, number)? {
+    }
     let name = file_name(number);
     let file = loop {
         match disk.create(&name) {

@@ -65,10 +65,9 @@ impl<F> Segments<F> {
         segments.first_key_value().map(|(number, segment)| (*number, segment.purged_through))
     }
 
-    /// How many there are, and their bytes.
-    pub(crate) fn occupancy(&self) -> (usize, u64) {
-        let segments = self.read();
-        (segments.len(), segments.values().map(|segment| segment.bytes).sum())
+    /// Of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.read().values().map(|segment| segment.bytes).sum()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u32, Segment<F>>> {

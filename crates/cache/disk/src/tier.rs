@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,8 +20,13 @@ use crate::admission::{DiskAdmission, SeenKeys};
 use crate::index::{DiskIndex, Forgotten, KeyHash, Location};
 use crate::log::{LogSize, SegmentLog};
 use crate::reader::{ReadOutcome, ReadQueue, ReadRequest, Reader};
-use crate::segments::Segments;
 use crate::writer::{AnnouncedResource, UnrecordedPurge, WriteRequest, Writer, WriterStatus};
+
+/// Longest wait of a purge until it is durable.
+const PURGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between looks whether all is written.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Limits of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +48,7 @@ pub struct DiskLimits {
 pub struct DiskFigures {
     /// Resources.
     pub entries: usize,
-    /// Files.
-    pub segments: usize,
-    /// Of them.
+    /// Of all files.
     pub bytes: u64,
     /// Resources that were read for a request.
     pub read: u64,
@@ -67,6 +70,25 @@ pub struct LoadedResource {
     resource: Resource,
 }
 
+/// A purge that is on its way to the disk.
+#[derive(Debug)]
+pub struct PurgeReceipt(Receiver<Result<(), UnrecordedPurge>>);
+
+impl PurgeReceipt {
+    /// Waits until it is durable.
+    ///
+    /// # Errors
+    /// The disk fails, or takes too long.
+    pub fn wait(self) -> Result<(), UnrecordedPurge> {
+        self.0.recv_timeout(PURGE_TIMEOUT).unwrap_or_else(|error| {
+            Err(UnrecordedPurge(match error {
+                RecvTimeoutError::Timeout => "it did not answer in time".to_owned(),
+                RecvTimeoutError::Disconnected => "the process ends".to_owned(),
+            }))
+        })
+    }
+}
+
 /// The store on disk.
 pub struct DiskTier {
     limits: DiskLimits,
@@ -77,7 +99,7 @@ pub struct DiskTier {
     reads: Arc<ReadQueue>,
     writes: Sender<WriteRequest>,
     status: Arc<WriterStatus>,
-    occupancy: Box<dyn Fn() -> (usize, u64) + Send + Sync>,
+    bytes: Box<dyn Fn() -> u64 + Send + Sync>,
     read: AtomicU64,
     unread: AtomicU64,
     refused: AtomicU64,
@@ -132,7 +154,7 @@ impl DiskTier {
             reads,
             writes,
             status,
-            occupancy: occupancy_of(segments),
+            bytes: Box::new(move || segments.bytes()),
             read: AtomicU64::new(0),
             unread: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -157,16 +179,20 @@ impl DiskTier {
         was_seen || self.limits.admission == DiskAdmission::First
     }
 
-    /// Writes a resource, which the caller keeps from being changed meanwhile. Does nothing if it is
+    /// Whether a resource is not too large.
+    pub fn has_room(&self, resource: &Resource) -> bool {
+        resource.bytes() as u64 <= self.payload_max
+    }
+
+    /// Writes a resource; the caller keeps its key from being changed meanwhile. Does nothing if it is
     /// too large or too many wait.
-    pub fn write(&self, key: &str, resource: &Resource) {
+    pub fn write(&self, key: &str, resource: Resource) {
         let bytes = resource.bytes();
         let waiting = self.status.waiting_bytes.load(Ordering::Relaxed);
-        if bytes as u64 > self.payload_max || waiting + bytes > self.limits.waiting_max {
+        if !self.has_room(&resource) || waiting + bytes > self.limits.waiting_max {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let resource = resource.clone();
         // While this is held no purge overtakes: what is written after a purge has been through it.
         let history = self.history();
         let effect = |names: &_, through| history.effect_on(key, names, through);
@@ -176,6 +202,14 @@ impl DiskTier {
         self.status.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let key = key.into();
         self.send(WriteRequest::Resource(AnnouncedResource { key, hash, ticket, bytes, resource }));
+    }
+
+    /// Waits until all resources are written, or the disk fails.
+    pub fn drain(&self) {
+        let is_busy = || self.status.waiting_bytes.load(Ordering::Relaxed) > 0;
+        while is_busy() && self.status.failure().is_none() {
+            std::thread::sleep(DRAIN_INTERVAL);
+        }
     }
 
     /// What is on disk of a key does not count any more. The caller keeps the key from being loaded
@@ -222,12 +256,8 @@ impl DiskTier {
 
     /// A purge, newer than all others, which counts from now on. A hard one of one key counts by
     /// [`Self::forget`], which must come before. The result says when it is durable.
-    pub fn purge(
-        &self,
-        number: PurgeNumber,
-        purge: Arc<Purge>,
-    ) -> oneshot::Receiver<Result<(), UnrecordedPurge>> {
-        let (done, durable) = oneshot::channel();
+    pub fn purge(&self, number: PurgeNumber, purge: Arc<Purge>) -> PurgeReceipt {
+        let (done, durable) = channel();
         let mut history = self.history();
         if purge.is_hard_of_key() {
             history.reached(number);
@@ -235,17 +265,15 @@ impl DiskTier {
             history.list(number, &purge);
         }
         self.send(WriteRequest::Purge(number, purge, done));
-        durable
+        PurgeReceipt(durable)
     }
 
     /// What it contains and has done.
     pub fn figures(&self) -> DiskFigures {
-        let (segments, bytes) = (self.occupancy)();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         DiskFigures {
             entries: self.index.entries(),
-            segments,
-            bytes,
+            bytes: (self.bytes)(),
             read: count(&self.read),
             unread: count(&self.unread),
             written: count(&self.status.written),
@@ -274,12 +302,6 @@ impl DiskTier {
     fn history(&self) -> MutexGuard<'_, PurgeHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn occupancy_of<F: Send + Sync + 'static>(
-    segments: Arc<Segments<F>>,
-) -> Box<dyn Fn() -> (usize, u64) + Send + Sync> {
-    Box::new(move || segments.occupancy())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,6 @@ use cache_core::store::history::PurgeHistory;
 use cache_core::store::purges::{Purge, PurgeNumber, PurgeScope};
 use cache_core::store::response::Resource;
 use eventlog::disk::Disk;
-use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::format::{DiskRecordKind, RecordSubject};
@@ -34,7 +33,7 @@ pub(crate) const OWED_MAX: usize = 1 << 16;
 /// The disk did not take a purge: it counts, but a restart may forget it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the purge is not on disk, and a restart may bring back what it concerns: {0}")]
-pub struct UnrecordedPurge(String);
+pub struct UnrecordedPurge(pub(crate) String);
 
 /// What the writer is asked for.
 pub(crate) enum WriteRequest {
@@ -42,7 +41,7 @@ pub(crate) enum WriteRequest {
     /// What was written of a key is void.
     Removal(KeyHash),
     /// A purge, and who waits until it is durable.
-    Purge(PurgeNumber, Arc<Purge>, oneshot::Sender<Result<(), UnrecordedPurge>>),
+    Purge(PurgeNumber, Arc<Purge>, Sender<Result<(), UnrecordedPurge>>),
     /// Everything before is written and durable, then the thread ends.
     End,
 }
@@ -108,7 +107,7 @@ struct WriteTurn {
     /// Resources in the log's buffer.
     buffered: Vec<(KeyHash, Ticket, Location)>,
     /// Purges whose answers are awaited.
-    waiting: Vec<oneshot::Sender<Result<(), UnrecordedPurge>>>,
+    waiting: Vec<Sender<Result<(), UnrecordedPurge>>>,
     wants_sync: bool,
     is_last: bool,
 }

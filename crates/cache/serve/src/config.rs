@@ -1,5 +1,6 @@
 //! `[cache]`: its listener, its memory, and the routes to origins.
 
+mod disk;
 mod puts;
 mod route;
 mod routes;
@@ -11,8 +12,10 @@ use runtime::config::{Required, Section};
 use runtime::service::{ClientCertificates, ClientTimeouts, HeadLimits, read_server};
 use rustls::ServerConfig;
 
+pub use disk::DiskConfig;
 pub use puts::PutsConfig;
 pub use route::CacheRoute;
+pub(crate) use route::TARGETS;
 pub use routes::CacheRoutes;
 
 /// The table `[cache]`.
@@ -34,6 +37,8 @@ pub struct CacheConfig {
     pub heads: HeadLimits,
     /// How long clients are waited for.
     pub timeouts: ClientTimeouts,
+    /// What is behind the memory. None if nothing is.
+    pub disk: Option<DiskConfig>,
     /// Values that clients store. None if they may not.
     pub puts: Option<PutsConfig>,
     /// Which requests go to which origin.
@@ -90,6 +95,9 @@ impl CacheConfig {
         let tls = s.table("tls", about, |s| {
             read_server(s, &["h2", "http/1.1"], ClientCertificates::Configurable)
         });
+        let about =
+            "A second store on disk, behind the memory, which survives the process. Absent: none.";
+        let disk = s.table("disk", about, DiskConfig::read);
         let about = "Values that clients store by POST and ask for by UUID: the interface of Prebid \
                      Cache. Absent: none.";
         let puts = s.table("puts", about, PutsConfig::read);
@@ -101,7 +109,19 @@ impl CacheConfig {
         }
         check_routes(s, &routes);
         let (tls, routes) = (tls.flatten(), CacheRoutes::new(routes));
-        Self { listen, tls, name, limits, request_max, connections, heads, timeouts, puts, routes }
+        Self {
+            listen,
+            tls,
+            name,
+            limits,
+            request_max,
+            connections,
+            heads,
+            timeouts,
+            disk,
+            puts,
+            routes,
+        }
     }
 
     /// The scheme of its URLs.

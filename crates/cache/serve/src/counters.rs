@@ -21,6 +21,8 @@ pub(crate) struct RouteCounts {
     pub failed: Counter,
     /// Responses that were stored.
     pub stored: Counter,
+    /// Resources that were read from the disk.
+    pub loaded: Counter,
     /// Responses that were evicted for others.
     pub evicted: Counter,
     /// Requests to the origin.

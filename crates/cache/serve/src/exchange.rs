@@ -48,6 +48,10 @@ pub(crate) struct ClientExchange<'e> {
 impl ClientExchange<'_> {
     /// Answers a GET or HEAD.
     pub async fn miss(&self, missing: Missing, control: RequestControl) -> Response<CacheBody> {
+        let missing = match self.load(missing, &control).await {
+            Ok(answer) => return answer,
+            Err(missing) => missing,
+        };
         match missing {
             Missing::Unavailable => self.unavailable(),
             _ if self.routed.head.method == Method::HEAD => {
@@ -59,6 +63,22 @@ impl ClientExchange<'_> {
             Missing::Conditions => self.pass_without_body().await,
             Missing::Miss(reason) => self.fetch(control, reason).await,
         }
+    }
+
+    /// Asks the disk where memory has nothing.
+    async fn load(
+        &self,
+        missing: Missing,
+        control: &RequestControl,
+    ) -> Result<Response<CacheBody>, Missing> {
+        if !matches!(missing, Missing::Miss(ForwardReason::UriMiss) | Missing::Unavailable) {
+            return Err(missing);
+        }
+        let answer = self.routed.load(&self.key, control).await?;
+        if answer.is_validated_meanwhile {
+            self.validate_meanwhile(control);
+        }
+        Ok(self.routed.hit(answer))
     }
 
     fn unavailable(&self) -> Response<CacheBody> {

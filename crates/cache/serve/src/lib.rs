@@ -22,3 +22,4 @@ mod shard;
 
 pub use config::{CacheConfig, CacheRoute};
 pub use service::{Cache, CacheFigures};
+pub use shard::store::PurgeError;

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use cache_core::cache_status::ForwardReason;
+use cache_core::key::CacheKey;
 use cache_core::rules::control::RequestControl;
 use cache_core::store::answer::{CacheAnswer, ClientRequest, ReadyAnswer};
 use hyper::Response;
@@ -52,6 +53,25 @@ impl<'r> RoutedRequest<'r> {
     /// Asks the store.
     pub fn look_up(&self, key: &str, control: &RequestControl) -> Result<ReadyAnswer, Missing> {
         let found = self.shard.look_up(key, self.client_request(control), self.route.reuse);
+        self.found(found, control)
+    }
+
+    /// Asks the disk, where memory has nothing.
+    pub async fn load(
+        &self,
+        key: &CacheKey,
+        control: &RequestControl,
+    ) -> Result<ReadyAnswer, Missing> {
+        let request = self.client_request(control);
+        let found = self.shard.load(Some(self.at), key, request, self.route.reuse).await;
+        self.found(found, control)
+    }
+
+    fn found(
+        &self,
+        found: Option<CacheAnswer>,
+        control: &RequestControl,
+    ) -> Result<ReadyAnswer, Missing> {
         let wants_only_stored = self.route.reuse.obeys_requests && control.only_if_cached;
         Err(match found {
             Some(CacheAnswer::Ready(answer)) => return Ok(answer),

@@ -1,12 +1,16 @@
 //! The cache as a service.
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use bravo::Handle;
 use cache_core::store::hot::HotKeys;
-use cache_core::store::purges::{Purge, TooManyPurges};
+use cache_core::store::purges::Purge;
+use cache_disk::DiskTier;
+use eventlog::disk::DiskFolder;
 use runtime::admin::{Api, ChangeAllowance};
 use runtime::config::Section;
 use runtime::metrics::{Counter, Exposition, PerShard};
@@ -16,11 +20,12 @@ use runtime::service::{
 };
 use runtime::shards::ShardContext;
 
-use crate::config::CacheConfig;
+use crate::config::{CacheConfig, DiskConfig, TARGETS};
 use crate::counters::{CountsByRoute, PutCounts, RouteCounts};
 use crate::exposition::api::{self, CacheApi};
 use crate::exposition::metrics;
-use crate::shard::store::SharedStore;
+use crate::shard::spooler::spool;
+use crate::shard::store::{PurgeError, SharedStore};
 use crate::shard::sweeper::sweep;
 use crate::shard::{CacheShard, CacheShardParts};
 
@@ -67,7 +72,8 @@ impl Service for Cache {
 
     fn start(config: CacheConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
         let counts = config.routes.all().iter().map(|_| PerShard::new(startup.shards)).collect();
-        let (store, handles) = SharedStore::new(config, startup.shards);
+        let disk = config.disk.as_ref().map(|disk| open_disk(disk, startup.folder)).transpose()?;
+        let (store, handles) = SharedStore::new(config, disk, startup.shards);
         Ok(Arc::new(Self {
             address: startup.listening[0],
             store,
@@ -78,6 +84,22 @@ impl Service for Cache {
             connections_max: startup.outbound_max / startup.shards.max(1),
         }))
     }
+}
+
+fn open_disk(config: &DiskConfig, folder: &Path) -> Result<DiskTier, ServiceError> {
+    let directory = config.directory_in(folder);
+    let opened = DiskFolder::new(&directory)
+        .and_then(|folder| DiskTier::open(folder, config.limits, &TARGETS));
+    opened
+        .map_err(|source| ServiceError::Unavailable(Box::new(CacheDiskError { directory, source })))
+}
+
+/// Why the process does not start.
+#[derive(Debug, thiserror::Error)]
+#[error("the cache cannot use its disk at {}: {source}", directory.display())]
+struct CacheDiskError {
+    directory: PathBuf,
+    source: io::Error,
 }
 
 /// What a cache has done since the start of the process.
@@ -93,6 +115,10 @@ pub struct CacheFigures {
     pub entries: usize,
     /// Of the store.
     pub bytes: usize,
+    /// Resources on the disk.
+    pub on_disk: usize,
+    /// Resources read from the disk for a request.
+    pub loaded: u64,
 }
 
 impl Cache {
@@ -120,15 +146,17 @@ impl Cache {
             fetches: sum(|counts| &counts.fetches),
             entries: occupancy.entries,
             bytes: occupancy.bytes,
+            on_disk: self.store.disk.as_ref().map_or(0, |disk| disk.figures().entries),
+            loaded: sum(|counts| &counts.loaded),
         }
     }
 
     /// Purges. No request that comes afterwards, on any shard, is answered with what this concerns.
-    /// Returns how many responses that is; None if they are still to be visited.
+    /// Returns how many responses in memory that is; None if they are still to be visited.
     ///
     /// # Errors
-    /// If too many purges are under way.
-    pub fn purge(&self, purge: &Purge) -> Result<Option<usize>, TooManyPurges> {
+    /// Too many purges are under way; or the purge counts, but is not on disk.
+    pub fn purge(&self, purge: &Purge) -> Result<Option<usize>, PurgeError> {
         self.store.purge(purge)
     }
 }
@@ -153,6 +181,7 @@ impl RunningService for Cache {
             let shard = CacheShard::new(parts);
             if index == 0 {
                 tokio::task::spawn_local(sweep(Rc::clone(&shard)));
+                tokio::task::spawn_local(spool(Rc::clone(&shard)));
             }
             Ok(Some(shard as Rc<dyn ServiceShard>))
         })
@@ -162,6 +191,11 @@ impl RunningService for Cache {
         let routes: Vec<_> =
             self.store.config.routes.all().iter().map(|route| &*route.id).collect();
         Some(format!("the cache is at {}, with the routes {}", self.address, routes.join(", ")))
+    }
+
+    fn close(&self) -> Result<(), ServiceError> {
+        self.store.close_disk();
+        Ok(())
     }
 
     fn expose(self: Arc<Self>, exposition: &mut Exposition) {

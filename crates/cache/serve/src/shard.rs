@@ -1,5 +1,6 @@
 //! The cache's part of a shard: its handle of the store, its connections to origins.
 
+pub(crate) mod spooler;
 pub(crate) mod store;
 pub(crate) mod sweeper;
 
@@ -228,6 +229,35 @@ impl CacheShard {
     /// Applies purges to some entries: see [`SharedStore::sweep`].
     fn sweep(&self, purges: &Purges, cursor: usize, count: usize) -> Option<usize> {
         self.store.sweep(&mut self.handle.borrow_mut(), purges, cursor, count)
+    }
+
+    /// Writes entries to the disk: see [`SharedStore::write_reused`].
+    fn write_reused(&self, cursor: usize, count: usize) -> Option<usize> {
+        self.store.write_reused(&mut self.handle.borrow_mut(), cursor, count)
+    }
+
+    /// Asks the disk, and keeps in memory what it has. None if it has nothing for the key.
+    pub async fn load(
+        &self,
+        route: Option<usize>,
+        key: &CacheKey,
+        request: ClientRequest<'_>,
+        rules: ReuseRules,
+    ) -> Option<CacheAnswer> {
+        let key = key.as_str();
+        let loaded = self.store.disk.as_ref()?.load(key).await?;
+        let mut buffer = self.buffer.borrow_mut();
+        let (answer, evicted) = self.with_purges(key, |purges| {
+            let context = self.context(purges, rules);
+            self.store.take_over(&mut self.handle.borrow_mut(), key, loaded, |resource| {
+                resource.answer(request, context, &mut buffer)
+            })
+        });
+        if let Some(route) = route {
+            self.counts(route).loaded.increment();
+            self.counts(route).evicted.add(evicted as u64);
+        }
+        answer
     }
 
     fn context<'c>(&'c self, purges: KeyPurges<'c>, rules: ReuseRules) -> AnswerContext<'c> {

@@ -18,6 +18,23 @@ pub(super) fn stat(cache: &Value, out: &mut dyn Write) -> io::Result<()> {
         bytes(&cache["bytes"]),
         bytes(&cache["bytes_max"])
     )?;
+    if let Some(disk) = cache["disk"].as_object() {
+        let of = |key: &str| count(&disk[key]);
+        writeln!(
+            out,
+            "disk        {}, in {} of {}; {} read, {} in vain; {} written, {} not",
+            of("entries"),
+            bytes(&disk["bytes"]),
+            bytes(&disk["bytes_max"]),
+            of("read"),
+            of("unread"),
+            of("written"),
+            of("unwritten")
+        )?;
+        if let Some(failure) = disk["failure"].as_str() {
+            writeln!(out, "            nothing is written: {}", visible(failure))?;
+        }
+    }
     writeln!(out, "fetching    {}", bytes(&cache["fetching_bytes"]))?;
     writeln!(
         out,
@@ -38,6 +55,10 @@ pub(super) fn stat(cache: &Value, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     writeln!(out)?;
+    routes(list_of(&cache["routes"]), out)
+}
+
+fn routes(routes: &[Value], out: &mut dyn Write) -> io::Result<()> {
     let head = [
         Text("route"),
         Figures("hit ratio"),
@@ -69,7 +90,7 @@ pub(super) fn stat(cache: &Value, out: &mut dyn Write) -> io::Result<()> {
             of("fetch_failures"),
         ]
     };
-    table(&head, list_of(&cache["routes"]).iter().map(row), out)
+    table(&head, routes.iter().map(row), out)
 }
 
 /// Of the requests that the store may answer: all but those passed on.
@@ -84,7 +105,8 @@ fn hit_ratio(counts: &Value) -> String {
 }
 
 pub(super) fn resource(resource: &Value, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", visible(&text(&resource["key"])))?;
+    let place = if resource["is_on_disk"] == true { " (also on disk)" } else { "" };
+    writeln!(out, "{}{place}", visible(&text(&resource["key"])))?;
     for response in list_of(&resource["responses"]) {
         let fresh = match response["fresh_for_s"].as_u64() {
             Some(left) => format!("fresh for {left} s"),

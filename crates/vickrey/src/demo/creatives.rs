@@ -53,7 +53,7 @@ pub(super) fn load(cache: SocketAddr, args: &DemoArgs) -> anyhow::Result<(LoadOp
 
 /// The counters of the cache, in one line.
 pub(super) fn brief(cache: &Cache) -> String {
-    let CacheFigures { requests, hits, fetches, entries, bytes } = cache.figures();
+    let CacheFigures { requests, hits, fetches, entries, bytes, .. } = cache.figures();
     let tenths = hits.saturating_mul(1_000).checked_div(requests).unwrap_or(0);
     format!(
         "cache: {requests} requests, {}.{} % from memory, {fetches} to the origin, {entries} creatives in \

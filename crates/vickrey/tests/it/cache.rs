@@ -1,5 +1,7 @@
 //! The cache as an operator meets it: what it holds, what is hot, and purges, by command and by API.
 
+mod killed;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;

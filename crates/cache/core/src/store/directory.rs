@@ -117,14 +117,14 @@ impl<V: Weigh, L: ReadMostly<Shard<V>>> Directory<V, L> {
     }
 
     /// Visits every entry, so many nodes of the list per call, and returns the keys of those of which
-    /// `is_wanted` says yes. The cursor begins at 0; the second result is that of the next call, None
+    /// `is_wanted` says yes: from key, value, and whether it was asked for since it was put. The cursor begins at 0; the second result is that of the next call, None
     /// if this was the last. What is put meanwhile may be missed.
     pub fn select(
         &self,
         handle: &mut L::Handle,
         cursor: usize,
         count: usize,
-        mut is_wanted: impl FnMut(&[u8], &V) -> bool,
+        mut is_wanted: impl FnMut(&[u8], &V, bool) -> bool,
     ) -> (Vec<Box<[u8]>>, Option<usize>) {
         let mut wanted = Vec::new();
         let end = cursor.saturating_add(count);
@@ -137,7 +137,9 @@ impl<V: Weigh, L: ReadMostly<Shard<V>>> Directory<V, L> {
             let Some((id, node)) = sieve.node_at(at) else { continue };
             self.shards.read(handle, shard_of(node.hash), |shard| {
                 let entry = shard.at(node.hash, id);
-                let found = entry.filter(|entry| is_wanted(&entry.key, &entry.value));
+                let is_wanted =
+                    |entry: &&Entry<V>| is_wanted(&entry.key, &entry.value, entry.is_reused());
+                let found = entry.filter(is_wanted);
                 wanted.extend(found.map(|entry| entry.key.clone()));
             });
         }

@@ -31,7 +31,7 @@ fn key_of(key: u16) -> [u8; 2] {
 fn clear(directory: &Directory<Stamp>, handle: &mut Handle) -> usize {
     let (mut count, mut cursor) = (0, Some(0));
     while let Some(at) = cursor {
-        let (keys, next) = directory.select(handle, at, 100, |_, _| true);
+        let (keys, next) = directory.select(handle, at, 100, |_, _, _| true);
         for key in keys {
             count += directory.change(handle, &key, |_| Change::Remove).len();
         }
@@ -81,7 +81,7 @@ fn threads_see_no_value_of_another_key_and_none_twice_removed() {
                         let key = u16::try_from(random >> 8 & 63).expect("six bits");
                         let gone = match random % 16 {
                             0 => {
-                                let is_wanted = |at: &[u8], _: &Stamp| at == key_of(key);
+                                let is_wanted = |at: &[u8], _: &Stamp, _| at == key_of(key);
                                 let (keys, _) = directory.select(&mut handle, 0, 8, is_wanted);
                                 let mut remove =
                                     |key| directory.change(&mut handle, key, |_| Change::Remove);

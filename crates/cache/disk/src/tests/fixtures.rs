@@ -100,7 +100,7 @@ impl Fixture {
 
     pub(super) fn write(&self, key: &str, body: &str, names: &str) {
         let newest = PurgeNumber(self.next_purge.get() - 1);
-        self.tier.write(key, &resource_through(body, names, newest));
+        self.tier.write(key, resource_through(body, names, newest));
     }
 
     /// The body that a hit would have.
@@ -126,9 +126,8 @@ impl Fixture {
         if let (PurgeScope::Key(key), PurgeEffect::Gone) = (&purge.scope, purge.effect) {
             self.tier.forget(key.as_str());
         }
-        let durable = self.tier.purge(number, Arc::new(purge));
-        let answer = self.block_on(durable).map_err(|_| "the writer has ended".to_owned())?;
-        answer.map_err(|error| error.to_string())
+        let receipt = self.tier.purge(number, Arc::new(purge));
+        receipt.wait().map_err(|error| error.to_string())
     }
 
     /// Purges, and waits until it is durable.

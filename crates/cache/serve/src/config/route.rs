@@ -15,7 +15,7 @@ use url::Url;
 const SPAN_MAX: Duration = secs(366 * 86_400);
 
 /// Targeted fields that count, in their order (RFC 9213, section 2.2).
-static TARGETS: [HeaderName; 1] = [HeaderName::from_static("cdn-cache-control")];
+pub(crate) static TARGETS: [HeaderName; 1] = [HeaderName::from_static("cdn-cache-control")];
 
 /// A table `[[cache.route]]`.
 #[derive(Clone, Debug)]

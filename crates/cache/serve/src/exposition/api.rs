@@ -11,6 +11,7 @@ use cache_core::key::{CacheKey, QueryRules, TargetUri};
 use cache_core::store::hot::{HotKeys, KeyCount};
 use cache_core::store::purges::{KeyPurges, Purge, PurgeEffect, PurgeScope};
 use cache_core::store::response::StoredResponse;
+use cache_disk::DiskFigures;
 use hyper::Uri;
 use runtime::admin::{
     Api, ApiCall, CountsByLabel, ErrorCode, ErrorField, Method, Operation, Reply, ReplyResult,
@@ -60,11 +61,35 @@ struct CacheView {
     purges_pending: usize,
     /// Responses that purges removed or made stale.
     purged: u64,
+    /// What is behind the memory. Null if nothing is.
+    disk: Option<DiskView>,
     /// Values that clients store. Null if they may not.
     #[schemars(schema_with = "put_counts")]
     puts: Option<CountsByLabel>,
     /// In the order of the configuration.
     routes: Vec<RouteView>,
+}
+
+/// The store on disk.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CacheDisk")]
+struct DiskView {
+    /// Resources in it.
+    entries: usize,
+    /// Of its files, in bytes.
+    bytes: u64,
+    /// `size` of the configuration, in bytes.
+    bytes_max: u64,
+    /// Resources that were read for a request.
+    read: u64,
+    /// Reads that came too late or to nothing.
+    unread: u64,
+    /// Resources that were written.
+    written: u64,
+    /// Resources that were not: the disk is slow or fails, or they are too large.
+    unwritten: u64,
+    /// Why nothing is written to it. Null while it is well.
+    failure: Option<String>,
 }
 
 /// A route and its counts.
@@ -93,6 +118,8 @@ fn put_counts(_: &mut SchemaGenerator) -> Schema {
 struct ResourceView {
     /// The normalised URL.
     key: String,
+    /// Whether the disk has it too, or will.
+    is_on_disk: bool,
     /// The newest first. They differ by fields of the request (`Vary`).
     responses: Vec<ResponseView>,
 }
@@ -157,7 +184,7 @@ struct PurgeBody {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "CachePurge")]
 struct PurgeView {
-    /// How many responses it concerned. Null if they are still being visited.
+    /// How many responses in memory it concerned. Null if they are still being visited.
     responses: Option<usize>,
 }
 
@@ -186,7 +213,10 @@ fn routes() -> Vec<Route<CacheApi>> {
     .json::<PurgeView>(200, "The purge is in force.")
     .error(ErrorCode::BadRequest, wrong)
     .error(ErrorCode::NotFound, "The URL has no route.")
-    .error(ErrorCode::Unavailable, "Too many purges are being applied.");
+    .error(
+        ErrorCode::Unavailable,
+        "Too many purges are being applied; or it is in force, but not on disk.",
+    );
     vec![
         Route { method: Method::Get, path: "/v1/cache", answer: stat_cache, operation: stat },
         Route { method: Method::Get, path: "/v1/cache/resource", answer: resource, operation: get },
@@ -238,9 +268,17 @@ fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
         purges: store.purge_count(),
         purges_pending: store.purges().pending(),
         purged: store.purged_count(),
+        disk: disk_view(store),
         puts: store.config.puts.as_ref().map(|_| PUT_COUNTS.map(put).into()),
         routes: store.config.routes.all().iter().zip(counts).map(route).collect(),
     }))
+}
+
+fn disk_view(store: &SharedStore) -> Option<DiskView> {
+    let (config, disk) = (store.config.disk.as_ref()?, store.disk.as_ref()?);
+    let DiskFigures { entries, bytes, read, unread, written, unwritten, failure } = disk.figures();
+    let bytes_max = config.limits.bytes_max;
+    Some(DiskView { entries, bytes, bytes_max, read, unread, written, unwritten, failure })
 }
 
 /// The name of a count without the service's.
@@ -263,7 +301,8 @@ fn resource(cache: &CacheApi, call: &ApiCall) -> ReplyResult {
     });
     match found.filter(|responses| !responses.is_empty()) {
         Some(responses) => {
-            Ok(Reply::json(&ResourceView { key: key.as_str().to_owned(), responses }))
+            let is_on_disk = cache.store.is_on_disk(key.as_str());
+            Ok(Reply::json(&ResourceView { key: key.as_str().to_owned(), is_on_disk, responses }))
         }
         None => Err(Reply::error(ErrorCode::NotFound, &format!("nothing is stored for {url}"))),
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use cache_disk::DiskFigures;
 use runtime::metrics::{Counter, MetricsPage, PerShard};
 
 use crate::counters::{CountsByRoute, PutCounts, RouteCounts};
@@ -11,7 +12,7 @@ use crate::shard::store::SharedStore;
 /// A counter of the routes: name, help and source.
 pub(super) type RouteCount = (&'static str, &'static str, fn(&RouteCounts) -> &Counter);
 
-pub(super) const COUNTS: [RouteCount; 13] = [
+pub(super) const COUNTS: [RouteCount; 14] = [
     ("cache_hits", "Requests answered from the store, fresh.", |counts| &counts.hits),
     ("cache_stale_served", "Requests answered from the store, stale.", |counts| &counts.stale),
     ("cache_misses", "Requests answered by a fetch of their own.", |counts| &counts.misses),
@@ -24,6 +25,7 @@ pub(super) const COUNTS: [RouteCount; 13] = [
     ("cache_passed", "Requests passed on whose answers are not shared.", |counts| &counts.passed),
     ("cache_failed", "Requests answered with an error of the cache.", |counts| &counts.failed),
     ("cache_stored", "Responses stored.", |counts| &counts.stored),
+    ("cache_loaded", "Resources read from the disk for a request.", |counts| &counts.loaded),
     ("cache_evicted", "Stored resources that went for others.", |counts| &counts.evicted),
     ("cache_fetches", "Requests to the origin.", |counts| &counts.fetches),
     ("cache_fetch_failures", "Requests to the origin without a usable answer.", |counts| {
@@ -82,5 +84,24 @@ pub(crate) fn expose(
     page.counters("cache_purged", "Responses that purges removed or made stale.")?
         .value(&[], store.purged_count())?;
     page.gauges("cache_purges_pending", "Purges that are being applied.")?
-        .value(&[], level(store.purges().pending()))
+        .value(&[], level(store.purges().pending()))?;
+    store.disk.as_ref().map_or(Ok(()), |disk| expose_disk(&disk.figures(), page))
+}
+
+fn expose_disk(figures: &DiskFigures, page: &mut MetricsPage<'_>) -> fmt::Result {
+    let DiskFigures { entries, bytes, written, unwritten, unread, ref failure, .. } = *figures;
+    let level = |level: u64| i64::try_from(level).unwrap_or(i64::MAX);
+    page.gauges("cache_disk_entries", "Resources on the disk.")?
+        .value(&[], level(entries as u64))?;
+    page.gauges("cache_disk_bytes", "Bytes of the disk's files.")?.value(&[], level(bytes))?;
+    page.gauges("cache_disk_failing", "1 while the disk takes no writes, else 0.")?
+        .value(&[], i64::from(failure.is_some()))?;
+    page.counters("cache_disk_written", "Resources written to the disk.")?.value(&[], written)?;
+    page.counters(
+        "cache_disk_unwritten",
+        "Resources not written: the disk is slow or fails, or they are too large.",
+    )?
+    .value(&[], unwritten)?;
+    page.counters("cache_disk_unread", "Reads of the disk that came too late or to nothing.")?
+        .value(&[], unread)
 }

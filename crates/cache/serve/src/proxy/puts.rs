@@ -43,7 +43,7 @@ impl PutsRequest<'_> {
     pub(super) async fn answer(&self, body: Incoming) -> Response<CacheBody> {
         let mut response = match self.head.method {
             Method::POST => self.put(body).await,
-            Method::GET | Method::HEAD => self.get(),
+            Method::GET | Method::HEAD => self.get().await,
             Method::OPTIONS => preflight(),
             _ => self.method_not_allowed(),
         };
@@ -108,14 +108,14 @@ impl PutsRequest<'_> {
         uuid
     }
 
-    fn get(&self) -> Response<CacheBody> {
+    async fn get(&self) -> Response<CacheBody> {
         let uuid = query_value(self.head.uri.query().unwrap_or_default(), "uuid");
         let (status, text) = match uuid.ok().flatten().filter(|uuid| !uuid.is_empty()) {
             None => (StatusCode::BAD_REQUEST, ": Missing required parameter uuid".to_owned()),
             Some(uuid) if !is_uuid(&uuid) => {
                 (StatusCode::NOT_FOUND, ": invalid uuid length".to_owned())
             }
-            Some(uuid) => match self.stored(&uuid) {
+            Some(uuid) => match self.stored(&uuid).await {
                 Some(response) => {
                     self.shard.put_counts().served.increment();
                     return response;
@@ -128,10 +128,15 @@ impl PutsRequest<'_> {
     }
 
     /// None if it was never stored, has expired, or was evicted or purged.
-    fn stored(&self, uuid: &str) -> Option<Response<CacheBody>> {
+    async fn stored(&self, uuid: &str) -> Option<Response<CacheBody>> {
         let Parts { method, headers, .. } = self.head;
         let request = ClientRequest { method, headers, control: &RequestControl::of(headers) };
-        let found = self.shard.look_up(key_of(uuid).as_str(), request, ReuseRules::default());
+        let key = key_of(uuid);
+        let rules = ReuseRules::default();
+        let mut found = self.shard.look_up(key.as_str(), request, rules);
+        if found.is_none() {
+            found = self.shard.load(None, &key, request, rules).await;
+        }
         match found {
             Some(CacheAnswer::Ready(answer)) => Some(self.shard.hit(answer)),
             _ => None,

@@ -7,22 +7,39 @@ use arc_swap::{ArcSwap, Cache};
 use bravo::Handle;
 use cache_core::key::CacheKey;
 use cache_core::store::directory::{Change, Directory, Occupancy};
-use cache_core::store::purges::{Purge, PurgeScope, Purges, TooManyPurges};
+use cache_core::store::purges::{Purge, PurgeNumber, PurgeScope, Purges, TooManyPurges};
 use cache_core::store::response::{Resource, StoredResponse};
+use cache_disk::{DiskTier, LoadedResource, PurgeReceipt, UnrecordedPurge};
 use hyper::HeaderMap;
 use tokio::sync::Notify;
 
 use crate::config::CacheConfig;
 use crate::fill::Fills;
 
+/// Entries that are written to the disk at the end before it must have caught up.
+const WRITTEN_AT_A_TIME: usize = 1_024;
+
 /// A thread's view of the purges, which costs it one load while they do not change.
 pub(crate) type PurgesView = Cache<Arc<ArcSwap<Purges>>, Arc<Purges>>;
+
+/// Why a purge does not count, or may not count for long.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PurgeError {
+    /// It does not count.
+    #[error(transparent)]
+    TooMany(#[from] TooManyPurges),
+    /// It counts, until the process ends.
+    #[error(transparent)]
+    Unrecorded(#[from] UnrecordedPurge),
+}
 
 /// The store, as all shards share it.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     pub config: CacheConfig,
     pub fills: Arc<Fills>,
+    /// What is behind the memory. None if nothing is.
+    pub disk: Option<DiskTier>,
     directory: Directory<Resource>,
     /// For those without one of their own.
     handle: Mutex<Handle>,
@@ -40,18 +57,24 @@ pub(crate) struct SharedStore {
 
 impl SharedStore {
     /// With a handle for each of so many threads.
-    pub fn new(config: CacheConfig, threads: usize) -> (Arc<Self>, Vec<Handle>) {
+    pub fn new(
+        config: CacheConfig,
+        disk: Option<DiskTier>,
+        threads: usize,
+    ) -> (Arc<Self>, Vec<Handle>) {
         let seeds = std::array::from_fn(|_| rand::random());
         let (directory, mut handles) = Directory::new(config.limits.memory, seeds, threads + 1);
         let handle = Mutex::new(handles.pop().expect("there is one more than threads"));
         let fills = Arc::new(Fills::new(config.limits.fetching_max));
+        let purges = Purges::after(disk.as_ref().map(DiskTier::newest_purge).unwrap_or_default());
         let store = Self {
             config,
             fills,
+            disk,
             directory,
             handle,
-            purges: Mutex::default(),
-            published: Arc::default(),
+            published: Arc::new(ArcSwap::from_pointee(purges.clone())),
+            purges: Mutex::new(purges),
             sweep: Notify::new(),
             purges_listed: AtomicU64::new(0),
             responses_purged: AtomicU64::new(0),
@@ -84,6 +107,7 @@ impl SharedStore {
         request: &HeaderMap,
     ) -> Option<usize> {
         let variants_max = self.config.limits.variants_max;
+        let is_admitted = self.disk.as_ref().is_some_and(|disk| disk.admits(key.as_str()));
         let mut is_purged = false;
         let gone = self.directory.change(handle, key.as_str().as_bytes(), |resource| {
             // Under the lock: a purge that is listed later finds the response in the directory.
@@ -91,17 +115,15 @@ impl SharedStore {
                 is_purged = true;
                 return Change::Keep;
             };
-            match resource {
-                Some(resource) => {
-                    resource.put(response, request, variants_max);
-                    Change::Keep
-                }
-                None => {
-                    let mut resource = Resource::default();
-                    resource.put(response, request, variants_max);
-                    Change::Put(resource)
-                }
+            self.forget_on_disk(key.as_str());
+            let mut new = Resource::default();
+            let is_new = resource.is_none();
+            let resource = resource.unwrap_or(&mut new);
+            resource.put(response, request, variants_max);
+            if is_admitted {
+                self.write_to_disk(key.as_str(), resource);
             }
+            if is_new { Change::Put(new) } else { Change::Keep }
         });
         (!is_purged).then_some(gone.len())
     }
@@ -109,6 +131,7 @@ impl SharedStore {
     /// Makes all responses of a key stale.
     pub fn invalidate(&self, handle: &mut Handle, key: &CacheKey) {
         self.directory.change(handle, key.as_str().as_bytes(), |resource| {
+            self.forget_on_disk(key.as_str());
             if let Some(resource) = resource {
                 resource.invalidate();
             }
@@ -144,20 +167,49 @@ impl SharedStore {
     }
 
     /// Purges. No look-up that begins afterwards, on any shard, is answered with what this concerns.
-    /// Returns how many responses that is; None if they are still to be visited.
+    /// Returns how many responses that is; None if they are still to be visited. Waits for the disk, if
+    /// there is one: never use it on a shard.
     ///
     /// # Errors
-    /// If too many purges are under way.
-    pub fn purge(&self, purge: &Purge) -> Result<Option<usize>, TooManyPurges> {
-        self.change_purges(|purges| purges.list(purge.clone()))?;
+    /// Too many purges are under way; or the purge counts, but is not on disk.
+    pub fn purge(&self, purge: &Purge) -> Result<Option<usize>, PurgeError> {
+        let mut number = PurgeNumber::default();
+        let mut receipt = None;
+        self.change_purges(|purges| {
+            purges.list(purge.clone())?;
+            number = purges.newest();
+            if !purge.is_hard_of_key() {
+                receipt = self.record(number, purge);
+            }
+            Ok(())
+        })?;
         self.purges_listed.fetch_add(1, Ordering::Relaxed);
-        let PurgeScope::Key(key) = &purge.scope else {
+        let mut responses = None;
+        if let PurgeScope::Key(key) = &purge.scope {
+            let take = |resource: Option<&mut Resource>| {
+                // Under the lock: else what is read now could come after this.
+                if purge.is_hard_of_key() {
+                    self.forget_on_disk(key.as_str());
+                }
+                resource.map_or(0, |resource| resource.take(purge.effect))
+            };
+            let bytes = key.as_str().as_bytes();
+            responses = Some(self.change_resource(&mut self.own_handle(), bytes, take));
+            if purge.is_hard_of_key() {
+                // After all records that it makes void.
+                receipt = self.record(number, purge);
+            }
+        } else {
             self.sweep.notify_one();
-            return Ok(None);
-        };
-        let key = key.as_str().as_bytes();
-        let take = |resource: &mut Resource| resource.take(purge.effect);
-        Ok(Some(self.change_resource(&mut self.own_handle(), key, take)))
+        }
+        receipt.map_or(Ok(()), PurgeReceipt::wait)?;
+        Ok(responses)
+    }
+
+    /// None if there is no disk.
+    fn record(&self, number: PurgeNumber, purge: &Purge) -> Option<PurgeReceipt> {
+        let disk = self.disk.as_ref()?;
+        Some(disk.purge(number, Arc::new(purge.clone())))
     }
 
     /// Waits until purges are to be applied. For one task alone.
@@ -181,11 +233,13 @@ impl SharedStore {
         count: usize,
     ) -> Option<usize> {
         let has_pending =
-            |key: &[u8], resource: &Resource| resource.has_pending(purges.of(text(key)));
+            |key: &[u8], resource: &Resource, _| resource.has_pending(purges.of(text(key)));
         let (keys, next) = self.directory.select(handle, cursor, count, has_pending);
         for key in keys {
             let of_key = purges.of(text(&key));
-            self.change_resource(handle, &key, |resource| resource.take_pending(of_key));
+            self.change_resource(handle, &key, |resource| {
+                resource.map_or(0, |resource| resource.take_pending(of_key))
+            });
         }
         if next.is_none() {
             let swept = |latest: &mut Purges| {
@@ -197,6 +251,91 @@ impl SharedStore {
         next
     }
 
+    /// Whether the disk has a resource, or will have it.
+    pub fn is_on_disk(&self, key: &str) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.contains(key))
+    }
+
+    /// Takes over what was read from the disk, unless it has become void or memory has something newer,
+    /// and visits what there is. None if there is nothing. Returns too how many resources went for it.
+    pub fn take_over<R>(
+        &self,
+        handle: &mut Handle,
+        key: &str,
+        loaded: LoadedResource,
+        visit: impl FnOnce(&Resource) -> R,
+    ) -> (Option<R>, usize) {
+        let mut visited = None;
+        let gone = self.directory.change(handle, key.as_bytes(), |resource| {
+            if let Some(resource) = resource {
+                visited = Some(visit(resource));
+                return Change::Keep;
+            }
+            let loaded = self.disk.as_ref().and_then(|disk| disk.current(key, loaded));
+            let purges = self.published.load();
+            let purges = purges.of(key);
+            let effect = |names: &_, through| purges.effect_since(Some(names), through);
+            match loaded.and_then(|resource| resource.purged(purges.newest(), effect)) {
+                Some(resource) => {
+                    // At once: it may be evicted at once.
+                    visited = Some(visit(&resource));
+                    Change::Put(resource)
+                }
+                None => Change::Keep,
+            }
+        });
+        (visited, gone.len())
+    }
+
+    /// Writes some entries to the disk that are not there and were asked for again, and returns the
+    /// cursor of the next ones: see [`Directory::select`]. None once all are done.
+    pub fn write_reused(&self, handle: &mut Handle, cursor: usize, count: usize) -> Option<usize> {
+        let disk = self.disk.as_ref()?;
+        let is_wanted = |key: &[u8], resource: &Resource, is_reused| {
+            is_reused && disk.has_room(resource) && !disk.contains(text(key))
+        };
+        let (keys, next) = self.directory.select(handle, cursor, count, is_wanted);
+        for key in keys {
+            let key = text(&key);
+            // Its changes wait meanwhile, and make void what is written.
+            self.directory.probe(handle, key.as_bytes(), |resource| {
+                if !disk.contains(key) {
+                    self.write_to_disk(key, resource);
+                }
+            });
+        }
+        next
+    }
+
+    /// Writes all of them, and ends the disk.
+    pub fn close_disk(&self) {
+        let Some(disk) = &self.disk else { return };
+        let mut cursor = Some(0);
+        while let Some(at) = cursor {
+            cursor = self.write_reused(&mut self.own_handle(), at, WRITTEN_AT_A_TIME);
+            disk.drain();
+        }
+        disk.close();
+    }
+
+    /// Called under the lock of the key's entry.
+    fn write_to_disk(&self, key: &str, resource: &Resource) {
+        let Some(disk) = &self.disk else { return };
+        let purges = self.published.load();
+        let purges = purges.of(key);
+        let effect = |names: &_, through| purges.effect_on(names, through);
+        if let Some(resource) = resource.clone().purged(purges.newest(), effect) {
+            disk.write(key, resource);
+        }
+    }
+
+    /// What the disk has of a key is void.
+    fn forget_on_disk(&self, key: &str) {
+        if let Some(disk) = &self.disk {
+            disk.forget(key);
+        }
+    }
+
     fn own_handle(&self) -> MutexGuard<'_, Handle> {
         self.handle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,13 +344,13 @@ impl SharedStore {
         &self,
         handle: &mut Handle,
         key: &[u8],
-        purge: impl FnOnce(&mut Resource) -> usize,
+        purge: impl FnOnce(Option<&mut Resource>) -> usize,
     ) -> usize {
         let mut count = 0;
-        self.directory.change(handle, key, |resource| {
-            let Some(resource) = resource else { return Change::Keep };
-            count = purge(resource);
-            if resource.responses().is_empty() { Change::Remove } else { Change::Keep }
+        self.directory.change(handle, key, |mut resource| {
+            count = purge(resource.as_deref_mut());
+            let is_empty = resource.is_some_and(|resource| resource.responses().is_empty());
+            if is_empty { Change::Remove } else { Change::Keep }
         });
         self.responses_purged.fetch_add(count as u64, Ordering::Relaxed);
         count

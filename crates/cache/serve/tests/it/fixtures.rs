@@ -54,6 +54,15 @@ impl Proxy {
         Self::start_before(address, Origin::start(), cache_keys, route_keys)
     }
 
+    /// Ends the process, and begins another before the same origin.
+    pub fn restarted(mut self, cache_keys: &str, route_keys: &str) -> Self {
+        let unused = Origin::start();
+        let origin = std::mem::replace(&mut self.origin, unused);
+        drop(self);
+        let address = origin.address;
+        Self::start_before(address, origin, cache_keys, route_keys)
+    }
+
     /// On two shards.
     fn start_before(
         address: SocketAddr,

@@ -3,6 +3,7 @@
 mod bad_input;
 mod collapsing;
 mod config;
+mod disk;
 mod faults;
 mod fixtures;
 mod hit_costs;

@@ -1,6 +1,6 @@
 //! A part of the directory, under one lock: a table from keys to entries.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use hashbrown::HashTable;
 
@@ -23,28 +23,36 @@ struct Slot<V> {
 #[derive(Debug)]
 pub(super) struct Entry<V> {
     pub(super) node: NodeId,
-    /// Since the hand came by.
-    is_visited: AtomicBool,
+    marks: AtomicU8,
     pub(super) key: Box<[u8]>,
     pub(super) value: V,
 }
 
+/// It was visited since the hand came by.
+const VISITED: u8 = 1;
+/// It was visited since it was put.
+const REUSED: u8 = 2;
+
 impl<V> Entry<V> {
     pub(super) fn new(node: NodeId, key: &[u8], value: V) -> Box<Self> {
-        Box::new(Self { node, is_visited: AtomicBool::new(false), key: key.into(), value })
+        Box::new(Self { node, marks: AtomicU8::new(0), key: key.into(), value })
     }
 
     /// Writes only what is not written yet: the line stays in the caches of all who read it.
     #[inline]
     pub(super) fn mark_visited(&self) {
-        if !self.is_visited.load(Ordering::Relaxed) {
-            self.is_visited.store(true, Ordering::Relaxed);
+        if self.marks.load(Ordering::Relaxed) & VISITED == 0 {
+            self.marks.store(VISITED | REUSED, Ordering::Relaxed);
         }
     }
 
     /// Returns whether it was marked.
     pub(super) fn unmark_visited(&self) -> bool {
-        self.is_visited.swap(false, Ordering::Relaxed)
+        self.marks.fetch_and(!VISITED, Ordering::Relaxed) & VISITED != 0
+    }
+
+    pub(super) fn is_reused(&self) -> bool {
+        self.marks.load(Ordering::Relaxed) & REUSED != 0
     }
 }
 

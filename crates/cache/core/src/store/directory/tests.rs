@@ -153,7 +153,7 @@ fn remove_all(
 ) -> Vec<Stamp> {
     let (mut all, mut cursor) = (Vec::new(), Some(0));
     while let Some(at) = cursor {
-        let (keys, next) = directory.select(handle, at, 100, |key, stamp| {
+        let (keys, next) = directory.select(handle, at, 100, |key, stamp, _| {
             assert_eq!(key, key_of(stamp.key));
             is_wanted(stamp.key)
         });
@@ -184,6 +184,25 @@ fn a_value_is_changed_in_place() {
         }),
         []
     );
+}
+
+#[test]
+fn an_entry_is_reused_once_it_was_looked_up_since_it_came() {
+    let (directory, mut handles) = Directory::<Stamp>::new(1_000, SEEDS, 1);
+    let handle = &mut handles[0];
+    let put =
+        |key: u16| move |_: Option<&mut Stamp>| Change::Put(Stamp { key, version: 1, bytes: 300 });
+    directory.change(handle, b"a", put(1));
+    directory.change(handle, b"b", put(2));
+    let reused = |handle: &mut bravo::Handle| {
+        directory.select(handle, 0, 100, |_, _, is_reused| is_reused).0
+    };
+    assert_eq!(reused(handle).len(), 0);
+    directory.probe(handle, b"a", |_| ());
+    assert_eq!(reused(handle), [Box::from(&b"a"[..])]);
+    // The hand passes over it.
+    directory.change(handle, b"c", put(3));
+    assert_eq!(reused(handle), [Box::from(&b"a"[..])]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cache_core::fields::dates::UnixSeconds;
@@ -12,10 +13,13 @@ use cache_core::rules::reuse::ReuseRules;
 use cache_core::store::answer::{AnswerBody, AnswerContext, CacheAnswer, ClientRequest};
 use cache_core::store::purges::{PurgeEffect, PurgeNumber};
 use cache_core::store::response::{LifetimeRules, ReceivedResponse, StoredBody};
+use cache_disk::{DiskAdmission, DiskLimits};
+use eventlog::disk::DiskFolder;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use runtime::config::parse;
 use runtime::service::Service as _;
+use tokio::runtime::{Builder, Runtime};
 
 use super::*;
 use crate::service::Cache as CacheService;
@@ -60,27 +64,39 @@ fn response(at: usize, variant: usize, version: usize, through: PurgeNumber) -> 
     StoredResponse::new(&received, &request(variant), body, LifetimeRules::default()).unwrap()
 }
 
-/// What a look-up finds, as its body says. None if it is not served.
+/// What a look-up finds in memory, else on the disk, as its body says. None if it is not served.
 fn look_up(
     store: &SharedStore,
     (handle, view): (&mut Handle, &mut PurgesView),
+    runtime: &Runtime,
     at: usize,
     variant: usize,
 ) -> Option<[usize; 3]> {
     let (headers, control) = (request(variant), RequestControl::default());
     let request = ClientRequest { method: &Method::GET, headers: &headers, control: &control };
     let key = key(at);
-    let purges = view.load().of(key.as_str());
     let rules = ReuseRules::default();
-    let context = AnswerContext { now: NOW, rules, boundary: "b", name: "cache", purges };
-    let answer = store.probe(handle, key.as_str(), |resource| {
-        resource.answer(request, context, &mut BytesMut::new())
-    });
-    let Some(CacheAnswer::Ready(answer)) = answer else { return None };
+    let purges = Arc::clone(view.load());
+    let context = AnswerContext {
+        now: NOW,
+        rules,
+        boundary: "b",
+        name: "cache",
+        purges: purges.of(key.as_str()),
+    };
+    let answer = |resource: &Resource| resource.answer(request, context, &mut BytesMut::new());
+    let mut found = store.probe(handle, key.as_str(), answer);
+    if found.is_none()
+        && let Some(disk) = &store.disk
+        && let Some(loaded) = runtime.block_on(disk.load(key.as_str()))
+    {
+        found = store.take_over(handle, key.as_str(), loaded, answer).0;
+    }
+    let Some(CacheAnswer::Ready(answer)) = found else { return None };
     let AnswerBody::Pieces(pieces) = answer.body else { panic!("it is shared") };
     let text = str::from_utf8(&pieces[0]).unwrap();
-    let numbers: Vec<usize> = text.split_whitespace().map(|it| it.parse().unwrap()).collect();
-    Some(numbers.try_into().unwrap())
+    let numbers = text.split_whitespace().take(3).map(|it| it.parse().unwrap());
+    Some(numbers.collect::<Vec<usize>>().try_into().unwrap())
 }
 
 struct StoreUnderLoad {
@@ -98,10 +114,11 @@ struct StoreUnderLoad {
 impl StoreUnderLoad {
     fn read(&self, mut handle: Handle, seed: u32) {
         let (mut random, mut view) = (Random(seed), self.store.purges_view());
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         while !self.is_over.load(SeqCst) {
             let (at, variant) = (random.below(KEYS), random.below(2));
             let purged_before = self.purged_before[at].load(SeqCst);
-            let found = look_up(&self.store, (&mut handle, &mut view), at, variant);
+            let found = look_up(&self.store, (&mut handle, &mut view), &runtime, at, variant);
             if let Some([of_key, of_variant, version]) = found {
                 assert_eq!((of_key, of_variant), (at, variant));
                 assert!(version >= purged_before, "key {at}: {version} before {purged_before}");
@@ -131,6 +148,10 @@ impl StoreUnderLoad {
             let mut cursor = Some(0).filter(|_| purges.pending() > 0);
             while let Some(at) = cursor {
                 cursor = self.store.sweep(&mut handle, &purges, at, 16);
+            }
+            let mut cursor = Some(0);
+            while let Some(at) = cursor {
+                cursor = self.store.write_reused(&mut handle, at, 16);
             }
             thread::yield_now();
         }
@@ -180,9 +201,9 @@ impl Random {
     }
 }
 
-#[test]
-fn nothing_that_was_purged_is_served_while_all_work_at_once() {
-    let (store, mut handles) = SharedStore::new(config(), 5);
+/// Returns the store after the load, with what it counted.
+fn under_load(disk: Option<DiskTier>) -> Arc<SharedStore> {
+    let (store, mut handles) = SharedStore::new(config(), disk, 5);
     let load = StoreUnderLoad {
         store,
         versions: AtomicUsize::new(1),
@@ -210,4 +231,27 @@ fn nothing_that_was_purged_is_served_while_all_work_at_once() {
         load.store.purged_count(),
     ];
     assert!(counts.iter().all(|count| *count > 20), "too little happened: {counts:?}");
+    load.store
+}
+
+#[test]
+fn nothing_that_was_purged_is_served_while_all_work_at_once() {
+    under_load(None);
+}
+
+#[test]
+fn nor_with_a_disk_behind_the_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = DiskLimits {
+        bytes_max: 64 << 20,
+        waiting_max: 1 << 20,
+        read_timeout: Duration::from_secs(10),
+        readers: 2,
+        admission: DiskAdmission::Repeated,
+    };
+    let folder = DiskFolder::new(directory.path()).unwrap();
+    let store = under_load(Some(DiskTier::open(folder, limits, &[]).unwrap()));
+    let figures = store.disk.as_ref().unwrap().figures();
+    store.close_disk();
+    assert!(figures.read > 20 && figures.written > 20, "too little happened: {figures:?}");
 }
