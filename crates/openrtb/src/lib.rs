@@ -31,7 +31,7 @@ pub use native::{add_tracker, native_strings};
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, OutboundView};
 pub use request::{BidRequest, Device, Geo, Media, Publisher, Regs, User};
 pub use response::{
-    BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_texts, parse_bid,
+    BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_spans, bid_texts, parse_bid,
     parse_response,
 };
 pub use validate::{CODES_MAX, DEAL_SEATS_MAX, IDN_BYTES_MAX, parse_request};

@@ -277,6 +277,13 @@ pub fn bid_texts(body: &str) -> Result<BidResponse<'_, &RawValue>, InvalidReques
     json::parse(body)
 }
 
+/// The places of the bids in a response, in their order.
+pub fn bid_spans(body: &str) -> Result<Vec<std::ops::Range<usize>>, InvalidRequest> {
+    let response = bid_texts(body)?;
+    let bids = response.seatbid.into_iter().flatten().flat_map(|seat| seat.bid);
+    Ok(bids.map(|bid| span_of(bid.get(), body)).collect())
+}
+
 /// Parses one bid.
 pub fn parse_bid(text: &str) -> Result<Bid<'_>, InvalidRequest> {
     json::parse(text)

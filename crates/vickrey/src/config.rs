@@ -2,6 +2,7 @@
 
 pub(crate) mod budgets;
 mod lots;
+mod markup_store;
 pub(crate) mod sold_lots;
 
 use std::io::Write;
@@ -38,6 +39,7 @@ pub(crate) fn services() -> Services {
         .with::<Live>()
         .with::<Cache>()
         .link::<Exchange>(budgets::link)
+        .link::<Exchange>(markup_store::link)
         .link::<Pacer>(budgets::link_pacer)
         .link::<Live>(lots::link_live)
 }
@@ -88,6 +90,13 @@ pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
     if has_lots && config.service::<CampaignBudgets>().is_none() {
         let remedy = "needs [budgets], which holds the money of bids";
         s.problem("live.lots", "…", remedy);
+    }
+    let stores_markup =
+        config.service::<Exchange>().is_some_and(|exchange| exchange.cache.is_some());
+    let has_puts = config.service::<Cache>().is_some_and(|cache| cache.puts.is_some());
+    if stores_markup && !has_puts {
+        let remedy = "needs [cache.puts], which serves what is stored";
+        s.problem("exchange.cache", "…", remedy);
     }
     let bidders = config.service::<Pacer>().map(PacerConfig::lifetimes);
     if let Some((budgets, bidders)) = config.service_mut::<CampaignBudgets>().zip(bidders) {

@@ -23,3 +23,4 @@ mod shard;
 pub use config::{CacheConfig, CacheRoute};
 pub use service::{Cache, CacheFigures};
 pub use shard::store::PurgeError;
+pub use shard::values::{CACHE_VALUES, ValueStore};

@@ -27,6 +27,7 @@ use crate::exposition::metrics;
 use crate::shard::spooler::spool;
 use crate::shard::store::{PurgeError, SharedStore};
 use crate::shard::sweeper::sweep;
+use crate::shard::values::{CACHE_VALUES, ValueStore};
 use crate::shard::{CacheShard, CacheShardParts};
 
 /// A running cache.
@@ -44,6 +45,7 @@ pub struct Cache {
 
 impl Service for Cache {
     const NAME: &'static str = "cache";
+    const OFFERS: &'static [&'static str] = &[CACHE_VALUES.name()];
 
     type Config = CacheConfig;
 
@@ -74,6 +76,9 @@ impl Service for Cache {
         let counts = config.routes.all().iter().map(|_| PerShard::new(startup.shards)).collect();
         let disk = config.disk.as_ref().map(|disk| open_disk(disk, startup.folder)).transpose()?;
         let (store, handles) = SharedStore::new(config, disk, startup.shards);
+        if store.config.puts.is_some() {
+            startup.ports.offer(&CACHE_VALUES, ValueStore(Arc::clone(&store)));
+        }
         Ok(Arc::new(Self {
             address: startup.listening[0],
             store,

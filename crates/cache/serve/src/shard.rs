@@ -3,6 +3,7 @@
 pub(crate) mod spooler;
 pub(crate) mod store;
 pub(crate) mod sweeper;
+pub(crate) mod values;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use bravo::Handle;
 use bytes::BytesMut;
 use cache_core::fields::dates::UnixSeconds;
 use cache_core::key::{CacheKey, QueryRules, TargetUri};
+use cache_core::puts::PutValue;
 use cache_core::rules::control::RequestControl;
 use cache_core::rules::reuse::ReuseRules;
 use cache_core::store::answer::{AnswerContext, CacheAnswer, ClientRequest, ReadyAnswer};
@@ -29,6 +31,7 @@ use crate::config::CacheRoute;
 use crate::counters::{PutCounts, RouteCounts};
 use crate::origin::Origins;
 use store::{PurgesView, SharedStore};
+use values::{key_of, random_uuid, value_response};
 
 /// What one answer from the store is copied into; several share it.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -206,9 +209,13 @@ impl CacheShard {
         }
     }
 
-    /// Stores what a client has put.
-    pub fn put_value(&self, key: &CacheKey, value: StoredResponse) {
-        self.store.put(&mut self.handle.borrow_mut(), key, value, &HeaderMap::new());
+    /// Stores what a client has put. Returns its UUID.
+    pub fn put_value(&self, value: &PutValue) -> String {
+        let uuid = random_uuid();
+        let response = value_response(value, self.now(), self.newest_purge());
+        let handle = &mut self.handle.borrow_mut();
+        self.store.put(handle, &key_of(&uuid), response, &HeaderMap::new());
+        uuid
     }
 
     /// Makes all responses of a key stale.

@@ -53,6 +53,7 @@ pub use market::{
     BidsReturned, DealTerms, Dsp, FloorRule, Market, NoticeMode, PublisherTerms, Publishers,
     SupplyChainNode,
 };
+pub use notices::cached_markup::{CacheUrl, MarkupKind, with_cached_markup};
 pub use notices::conclude::{
     BeaconBase, ClearedAuction, Conclusion, PlannedNotice, SaleBilledNow, Sealing, UnsentNotice,
     conclude,

@@ -1,6 +1,7 @@
 //! The exchange's keys in `vickrey.toml`, turned into the market's rules and socket options.
 
 mod bodies;
+mod cache;
 mod currency;
 mod direct;
 mod dsp;
@@ -28,6 +29,7 @@ use units::{Currency, Ppm};
 use crate::fanout::{Backoff, PoolLimits};
 
 pub use bodies::BodiesConfig;
+pub use cache::MarkupCacheConfig;
 pub use direct::{DIRECT_DSP, DirectRules};
 pub use dsp::DspAddress;
 pub(crate) use notices::parse_key;
@@ -76,6 +78,8 @@ pub struct ExchangeConfig {
     pub timeout_counts_after: Duration,
     /// None: callers fire the DSPs' notices themselves. Needs the record.
     pub notices: Option<NoticesConfig>,
+    /// Stores winners' markup. None: responses alone have it.
+    pub cache: Option<MarkupCacheConfig>,
     /// A pacer in another process. None: budgets are those of this process, if it has any.
     pub pacer: Option<RemotePacerConfig>,
     /// Terms for callers, by publisher id.
@@ -198,6 +202,7 @@ impl ExchangeConfig {
                  their notice URLs for the caller to fire.",
                 NoticesConfig::read,
             ),
+            cache: s.table("cache", cache::ABOUT, MarkupCacheConfig::read),
             pacer: s.table("pacer", pacer::ABOUT, RemotePacerConfig::read),
             bodies: s.section(
                 "bodies",

@@ -26,3 +26,4 @@ pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::{NoticeStatus, Settlements};
 pub use recording::GenerationRecordError;
 pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart, SOLD_LOTS};
+pub use shard::{MARKUP_STORE, MarkupStore, SharedMarkupStore};

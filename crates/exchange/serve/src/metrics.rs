@@ -39,6 +39,10 @@ pub struct ExchangeMetrics {
     pub invalid: [Counter; InvalidReason::ALL.len()],
     /// Answers without an auction: 404, 405, 413, 415, and bodies that broke off or are no gzip.
     pub turned_away: Counter,
+    /// Bids and documents of winners that were stored for pages and players.
+    pub markup_stored: Counter,
+    /// Those that were too large.
+    pub markup_unstored: Counter,
     /// Auctions abandoned because the caller left.
     pub abandoned: Counter,
     /// Panics of DSP connections; each closes only that connection.

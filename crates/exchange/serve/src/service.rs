@@ -23,6 +23,7 @@ use tracing::warn;
 use crate::config::ExchangeConfig;
 use crate::http::AUCTION_PATH;
 use crate::service::exposition::{MetricsSources, expose};
+use crate::shard::MARKUP_STORE;
 
 use exchange::ExchangePorts;
 pub use exchange::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};
@@ -36,8 +37,8 @@ const OUTBOUND_MIN: u64 = 16;
 impl Service for Exchange {
     const NAME: &'static str = "exchange";
     const OFFERS: &'static [&'static str] = &[SOLD_LOTS];
-    /// Budgets come from the ledger.
-    const USES: &'static [&'static str] = &["ledger", RECORD.name()];
+    /// Budgets come from the ledger, the store of markup from the cache.
+    const USES: &'static [&'static str] = &["ledger", RECORD.name(), "cache-values"];
     const FIXED_TABLES: &'static [&'static str] = &[];
 
     type Config = ExchangeConfig;
@@ -74,6 +75,7 @@ impl Service for Exchange {
         let ports = ExchangePorts {
             record: startup.ports.get(&RECORD),
             budgets: startup.ports.take(&BUDGETS),
+            markup_store: startup.ports.take(&MARKUP_STORE),
         };
         let config = match startup.effective {
             Some(effective) => ExchangeConfig { text: effective.to_toml(), ..config },

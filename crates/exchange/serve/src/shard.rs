@@ -1,5 +1,7 @@
 //! One shard of the exchange: its DSP connections, counters and current configuration.
 
+mod markup_store;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -26,6 +28,8 @@ use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender};
 use crate::recording::Recorder;
 
+pub use markup_store::{MARKUP_STORE, MarkupStore, SharedMarkupStore};
+
 /// Most spare body buffers, and the largest.
 const BODY_BUFFERS_MAX: usize = 64;
 const BODY_BUFFER_BYTES_MAX: usize = 256 * 1024;
@@ -45,6 +49,8 @@ pub(crate) struct ShardParts {
     pub budget: Option<ShardBudget>,
     /// None without a remote pacer.
     pub pacer: Option<ShardPacer>,
+    /// None without a cache.
+    pub markup_store: Option<SharedMarkupStore>,
     pub tracer: Tracer,
     /// Work that outlives its request; a drain waits for it.
     pub tasks: Tasks,

@@ -1,6 +1,7 @@
 //! The cache as an operator meets it: what it holds, what is hot, and purges, by command and by API.
 
 mod killed;
+mod markup;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -4,28 +4,26 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use cache_core::key::CacheKey;
-use cache_core::puts::{PutValue, parse_puts};
-use cache_core::rules::control::{RequestControl, ResponseControl};
-use cache_core::rules::freshness::ExchangeTimes;
+use cache_core::puts::parse_puts;
+use cache_core::rules::control::RequestControl;
 use cache_core::rules::reuse::ReuseRules;
 use cache_core::store::answer::{CacheAnswer, ClientRequest};
-use cache_core::store::response::{LifetimeRules, ReceivedResponse, StoredBody, StoredResponse};
 use http_kit::query::query_value;
 use hyper::body::Incoming;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CONTENT_TYPE, HeaderValue, ORIGIN, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method, Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 
 use crate::answers::body::CacheBody;
 use crate::answers::error;
 use crate::config::PutsConfig;
 use crate::shard::CacheShard;
+use crate::shard::values::key_of;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, OPTIONS");
 
@@ -70,7 +68,8 @@ impl PutsRequest<'_> {
         match parse_puts(&body, self.config.limits) {
             Ok(values) => {
                 counts.stored.add(values.len() as u64);
-                let uuids = values.into_iter().map(|value| json!({ "uuid": self.store(value) }));
+                let uuids =
+                    values.into_iter().map(|value| json!({ "uuid": self.shard.put_value(&value) }));
                 let answer = json!({ "responses": uuids.collect::<Vec<_>>() });
                 let mut response = Response::new(CacheBody::from(Bytes::from(answer.to_string())));
                 let json = HeaderValue::from_static("application/json");
@@ -82,30 +81,6 @@ impl PutsRequest<'_> {
                 self.refuse(StatusCode::BAD_REQUEST, &refusal.to_string())
             }
         }
-    }
-
-    /// Returns its UUID.
-    fn store(&self, value: PutValue) -> String {
-        let uuid = random_uuid();
-        let lifetime = HeaderValue::from_str(&format!("max-age={}", value.ttl.0));
-        let headers = HeaderMap::from_iter([
-            (CONTENT_TYPE, HeaderValue::from_static(value.content_type)),
-            (CACHE_CONTROL, lifetime.expect("a number")),
-            (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-        ]);
-        let now = self.shard.now();
-        let received = ReceivedResponse {
-            status: StatusCode::OK,
-            headers: &headers,
-            control: &ResponseControl::of(&headers, &[]),
-            times: ExchangeTimes { requested: now, received: now },
-            purged_through: self.shard.newest_purge(),
-        };
-        let body = StoredBody::new(vec![value.content.into()]);
-        let stored =
-            StoredResponse::new(&received, &HeaderMap::new(), body, LifetimeRules::default());
-        self.shard.put_value(&key_of(&uuid), stored.expect("it varies by nothing"));
-        uuid
     }
 
     async fn get(&self) -> Response<CacheBody> {
@@ -167,18 +142,6 @@ fn preflight() -> Response<CacheBody> {
     response
 }
 
-/// No URI, so that no request for an origin has it.
-fn key_of(uuid: &str) -> CacheKey {
-    CacheKey::written(&format!("put:{uuid}"))
-}
-
 fn is_uuid(text: &str) -> bool {
     text.len() == UUID_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-}
-
-/// Of version 4 (RFC 9562, section 5.4).
-fn random_uuid() -> String {
-    let bits = rand::random::<u128>() & !(0xf << 76) & !(0b11 << 62) | 0x4 << 76 | 0b10 << 62;
-    let hex = format!("{bits:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

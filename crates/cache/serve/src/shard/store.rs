@@ -128,6 +128,11 @@ impl SharedStore {
         (!is_purged).then_some(gone.len())
     }
 
+    /// Likewise, of no request in particular, from any thread.
+    pub fn put_from_anywhere(&self, key: &CacheKey, response: StoredResponse) {
+        self.put(&mut self.own_handle(), key, response, &HeaderMap::new());
+    }
+
     /// Makes all responses of a key stale.
     pub fn invalidate(&self, handle: &mut Handle, key: &CacheKey) {
         self.directory.change(handle, key.as_str().as_bytes(), |resource| {

@@ -37,21 +37,14 @@ pub(crate) fn response_with(
         r#"{{"id":{caller_id},"bidid":"{}","cur":"{currency}","seatbid":["#,
         auction.id
     );
-    let seat_of = |sale: &Sale| judgement.bids[sale.bid].seat;
-    let mut first_seat = true;
-    for (index, sale) in sales.iter().enumerate() {
-        let seat = seat_of(sale);
-        if sales[..index].iter().any(|earlier| seat_of(earlier) == seat) {
-            continue; // Written with the seat's first bid.
-        }
-        let comma = if std::mem::take(&mut first_seat) { "" } else { "," };
+    for (seat, of_seat) in by_seat(judgement, sales).iter().enumerate() {
+        let comma = if seat == 0 { "" } else { "," };
         let _ = write!(
             out,
             r#"{comma}{{"seat":"{}","bid":["#,
-            escaped(seat_id(auction, judgement, sale))
+            escaped(seat_id(auction, judgement, of_seat[0]))
         );
-        let of_seat = sales[index..].iter().filter(|sale| seat_of(sale) == seat);
-        for (position, sale) in of_seat.enumerate() {
+        for (position, sale) in of_seat.iter().enumerate() {
             if position > 0 {
                 out.push(',');
             }
@@ -61,6 +54,19 @@ pub(crate) fn response_with(
     }
     out.push_str("]}");
     out
+}
+
+/// The sales in the order of the response: those of a seat together, with its first.
+pub(crate) fn by_seat<'s>(judgement: &Judgement<'_>, sales: &'s [Sale]) -> Vec<Vec<&'s Sale>> {
+    let seat_of = |sale: &Sale| judgement.bids[sale.bid].seat;
+    let mut seats: Vec<Vec<&Sale>> = Vec::new();
+    for sale in sales {
+        match seats.iter_mut().find(|of_seat| seat_of(of_seat[0]) == seat_of(sale)) {
+            Some(of_seat) => of_seat.push(sale),
+            None => seats.push(vec![sale]),
+        }
+    }
+    seats
 }
 
 /// The response with a no-bid reason. `id` is the JSON text of the caller's id.

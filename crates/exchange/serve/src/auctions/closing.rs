@@ -13,6 +13,7 @@ use exchange_core::{
     Auction, AuctionSchedule, ClearedAuction, Clearing, Conclusion, DspAnswer, Fate, FetchedMarkup,
     Judge, Judgement, MarkupRequest, NotSent, NoticeKind, NoticeMode, PlannedNotice, ResponseFate,
     Sale, SaleBilledNow, Sealing, TokenId, checked_markup, conclude, markup_wanted, sales,
+    with_cached_markup,
 };
 use openrtb::codes::NoBidReason;
 use runtime::process::unix_ms;
@@ -102,6 +103,7 @@ impl AuctionClosing<'_> {
         let without_beacon = reservations.hand_over(reserved, &conclusion.billable);
         self.bill(std::mem::take(&mut conclusion.billed), without_beacon, &sales);
         let response = conclusion.response.take();
+        let response = response.map(|response| self.store_markup(response, &cleared, &fetched));
         let response = response.ok_or_else(|| no_bid_reason(&self.outcomes.calls, self.direct));
         let notices = self.notice_commands(conclusion);
         let mut timings =
@@ -114,6 +116,28 @@ impl AuctionClosing<'_> {
         // The record delays the answer too.
         timings.answered = Instant::now();
         AuctionResult { response, notices, unreadable, timings }
+    }
+
+    /// Stores the winners' markup, if that is configured.
+    fn store_markup(
+        &self,
+        response: String,
+        cleared: &ClearedAuction<'_, '_>,
+        fetched: &[FetchedMarkup],
+    ) -> String {
+        let config = self.snapshot.config().cache.as_ref();
+        let Some((config, store)) = config.zip(self.shard.parts.markup_store.as_ref()) else {
+            return response;
+        };
+        let metrics = &self.shard.metrics;
+        with_cached_markup(&response, cleared, fetched, &config.url, |kind, text| {
+            let stored = store.0.store(kind, text, config.lifetime(kind)?);
+            match &stored {
+                Some(_) => metrics.markup_stored.increment(),
+                None => metrics.markup_unstored.increment(),
+            }
+            stored
+        })
     }
 
     fn answers(&self) -> Vec<DspAnswer<'_>> {

@@ -48,7 +48,7 @@ use crate::notices::{
     NoticeSender, NoticeStatus, NoticeTiming, ReplayError, Settlements, read_or_create_key, replay,
 };
 use crate::recording::{GenerationRecordError, RecordParts, Recorder};
-use crate::shard::{ExchangeShard, ShardParts};
+use crate::shard::{ExchangeShard, ShardParts, SharedMarkupStore};
 
 /// Port at which the ledger offers its budgets.
 pub const BUDGETS: Port<Budgets> = Port::new("budgets");
@@ -73,6 +73,8 @@ pub struct Exchange {
     pub(super) funnels: Option<Funnels>,
     /// None without a remote pacer.
     pub(super) pacer: Option<Arc<RemotePacer>>,
+    /// None without a cache.
+    markup_store: Option<SharedMarkupStore>,
     tracer: Tracer,
     /// Key of auction ids, drawn at the start for all shards of the process.
     id_key: [u8; 16],
@@ -160,6 +162,8 @@ pub(super) struct ExchangePorts {
     /// None: nothing is recorded.
     pub record: Option<Record>,
     pub budgets: Option<Budgets>,
+    /// None: markup is not stored.
+    pub markup_store: Option<SharedMarkupStore>,
 }
 
 impl Exchange {
@@ -170,7 +174,7 @@ impl Exchange {
     ) -> Result<Arc<Self>, ExchangeError> {
         let shards = startup.shards;
         let resolver = Resolver::start(startup.control);
-        let ExchangePorts { record, budgets } = ports;
+        let ExchangePorts { record, budgets, markup_store } = ports;
         let (guards, guard_ports) = Guards::new(shards);
         let OpenBudgets { parts, campaigns, settlements, on_start } = OpenBudgets::of(budgets);
         let (pacer, settlements) = match (&config.pacer, record.as_ref()) {
@@ -219,6 +223,7 @@ impl Exchange {
             record,
             funnels,
             pacer,
+            markup_store,
             tracer: startup.tracer.clone(),
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
@@ -288,6 +293,7 @@ impl Exchange {
             recorder,
             budget,
             pacer: self.pacer.as_ref().map(|pacer| pacer.shard()),
+            markup_store: self.markup_store.clone(),
             tracer: self.tracer.clone(),
             tasks: context.tasks().clone(),
         };

@@ -280,7 +280,7 @@ fn text(runtime: &str, tables: &str) -> String {
     )
 }
 
-fn send(address: &str, head: &str, body: &str) -> Answer {
+pub fn send(address: &str, head: &str, body: &str) -> Answer {
     let mut stream = connect(address);
     let host = if head.contains("\r\nhost: ") { "" } else { "host: localhost\r\n" };
     write!(stream, "{head}{host}connection: close\r\n\r\n{body}").unwrap();

@@ -41,6 +41,11 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_
     let help = "Request fields whose type is not OpenRTB's, which DSPs do not receive.";
     page.counters("exchange_request_fields_dropped", help)?
         .sum(&[], shards.iter().map(|shard| &shard.mistyped))?;
+    let help = "Winning bids and VAST documents stored for pages and players.";
+    page.counters("exchange_markup_stored", help)?
+        .sum(&[], shards.iter().map(|shard| &shard.markup_stored))?;
+    page.counters("exchange_markup_unstored", "Those that were too large to be stored.")?
+        .sum(&[], shards.iter().map(|shard| &shard.markup_unstored))?;
     let help = "DSP connections closed because their code panicked.";
     page.counters("exchange_reactor_panics", help)?
         .sum(&[], shards.iter().map(|shard| &shard.reactor_panics))?;
