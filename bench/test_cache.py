@@ -105,13 +105,15 @@ class Storms(unittest.TestCase):
         rounds = [
             {"round": number, "storm": storm, "errors": 0, "latency_us": {"p50": 40, "p999": quiet * factor}}
             for number, quiet in ((1, 1_000), (2, 400), (3, 1_000))
-            for storm, factor in ((None, 1), ("misses", 1.5), ("purges", 1), ("evictions", 3))
+            for storm, factor in ((None, 1), ("misses", 1.5), ("purges", 1), ("evictions", 3), ("disk", 1), ("slow syncs", 2.5))
         ]
         entry = cache_http.conclude_storms(rounds)
         page = report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
         self.assertIn("| quiet | 40 | 1000 | – | – |", page)
         self.assertIn("| misses | 40 | 1500 | 1.50 | met |", page)
         self.assertIn("| evictions | 40 | 3000 | 3.00 | missed |", page)
+        self.assertIn("| disk | 40 | 1000 | 1.00 | met |", page)
+        self.assertIn("| slow syncs | 40 | 2500 | 2.50 | missed |", page)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Owns both scenarios' figures and their tables.
 
 import json
 import statistics
+import tempfile
 import threading
 import time
 import urllib.request
@@ -33,7 +34,11 @@ STORM_MAX = 2.0
 SMALL = 'memory = "8MiB"\nobject_max = "1MiB"'
 # Of the bodies that evict each other.
 CHURN_BYTES = 20_000
-STORMS = ("misses", "purges", "evictions")
+# A disk whose index is written several times a second, and whose oldest files go.
+DISK = SMALL + '\n[cache.disk]\ndirectory = "{}"\nsize = "64MiB"\nwrite_all = true'
+STORMS = ("misses", "purges", "evictions", "disk", "slow syncs")
+# Those with a disk, and those that purge.
+ON_DISK, PURGING = ("disk", "slow syncs"), ("purges", "slow syncs")
 
 
 def cache_http(bench: Bench, rounds: Rounds, say: Say) -> dict:
@@ -179,17 +184,19 @@ def cache_storms(bench: Bench, rounds: Rounds, say: Say) -> dict:
 
 def one_storm(bench: Bench, storm: str | None, origin_url: str, seconds: int) -> dict:
     """A fresh cache that holds the hot object, and the load beside it."""
-    with cache_peers.cache(bench, OWN, origin_url, SMALL) as server:
+    folder = tempfile.mkdtemp(dir=bench.folder)
+    keys = DISK.format(folder) if storm in ON_DISK else SMALL
+    with cache_peers.cache(bench, OWN, origin_url, keys, slow_sync=storm == "slow syncs") as server:
         hits = ["--rate", STORM_HITS_PER_S, "--connections", CONNECTIONS]
         hammer(bench, server, [*hits, "--duration", "1s"])
         beside: list[object] = ["--rate", STORM_LOAD_PER_S, "--connections", 4, "--duration", f"{seconds + 1}s"]
         if storm == "misses":
             beside += ["--order", "new"]
-        elif storm == "evictions":
+        elif storm == "evictions" or storm in ON_DISK:
             beside += ["--order", "scan", "--keys", 100_000, "--bytes", CHURN_BYTES]
         with (
             hammering(bench, server, beside, "beside") as (child, file),
-            AdminRequests(server, is_purging=storm == "purges") as admin,
+            AdminRequests(server, is_purging=storm in PURGING) as admin,
         ):
             report = hammer(bench, server, [*hits, "--duration", f"{seconds}s"])
             child.process.wait(60)
@@ -201,7 +208,7 @@ def one_storm(bench: Bench, storm: str | None, origin_url: str, seconds: int) ->
         "errors": counts["sent"] + counts["unsent"] - counts["hits"] - counts["forwarded"] - counts["collapsed"],
         "others": other["counts"]["sent"],
         "other_hits": other["counts"]["hits"],
-        "purges": admin.count if storm == "purges" else 0,
+        "purges": admin.count if storm in PURGING else 0,
     }
 
 
@@ -261,7 +268,7 @@ def conclude_storms(measured: list[dict]) -> dict:
     return {
         "name": "cache-storms",
         "kind": "cache_storms",
-        "title": f"hits at {STORM_HITS_PER_S:,}/s beside misses, purges and evictions, one core",
+        "title": f"hits at {STORM_HITS_PER_S:,}/s beside misses, purges, evictions and a disk, one core",
         "rows": rows,
         "rounds": measured,
         "void": False,
@@ -289,7 +296,10 @@ def write_storms(entry: dict, table: Callable[..., str], verdict: Callable[[bool
     text = (
         f"Open loop; latency from the intended time. Beside it, another client at {STORM_LOAD_PER_S:,}/s: hits "
         f"of the same object (quiet, and with {PURGES_PER_S} purges per second by prefix and surrogate key; in the "
-        f"other rows, as many requests to the admin listener do nothing), new keys, or a scan of {CHURN_BYTES:,}-byte bodies through 8 MiB. Both clients and the origin share a core, "
-        "so that the generator's own delays are in every row."
+        "other rows, as many requests to the admin listener do nothing), new keys, or a scan of "
+        f"{CHURN_BYTES:,}-byte bodies through 8 MiB. On the disk the same scan is written to 64 MiB of files: five "
+        "indexes a second, and as many files removed; slow syncs are that and the purges, with each sync "
+        f"{cache_peers.SLOW_SYNC_MS} ms longer. Both clients and the origin share a core, so that the generator's "
+        "own delays are in every row; so do the threads of the cache and of its disk."
     )
     return "\n\n".join([f"## {entry['name']}: {entry['title']}", table(head, rows), text]) + "\n"

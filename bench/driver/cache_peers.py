@@ -24,6 +24,9 @@ INSTALL_S = 600
 
 FRESH = "max-age=86400"
 
+# By which a slow disk is slower.
+SLOW_SYNC_MS = 100
+
 
 @dataclass
 class CacheServer:
@@ -76,8 +79,11 @@ def origin(bench: Bench, *arguments: str) -> Iterator[str]:
 
 
 @contextmanager
-def cache(bench: Bench, name: str, origin_url: str, keys: str = "", bytes_: int = 1024) -> Iterator[CacheServer]:
-    """One of the caches, with all its threads on the server's core. `keys` are more of Vickrey's."""
+def cache(
+    bench: Bench, name: str, origin_url: str, keys: str = "", bytes_: int = 1024, slow_sync: bool = False
+) -> Iterator[CacheServer]:
+    """One of the caches, with all its threads on the server's core. `keys` are more of Vickrey's, and so is
+    whether each sync of a file takes long."""
     if name == "hyper":
         argv: Argv = [bench.programs / "bench-cache", "bare", "--bytes", str(bytes_), "--path", "/0"]
         with Child(bench, name, argv, bench.server_core) as child:
@@ -92,6 +98,8 @@ def cache(bench: Bench, name: str, origin_url: str, keys: str = "", bytes_: int 
             f'[[cache.route]]\nid = "all"\norigin = "{origin_url}"\n'
         )
         argv = [bench.programs / "vickrey", "serve", "--shards", "1", "--config", file]
+        if slow_sync:
+            argv = ["env", f"LD_PRELOAD={slow_sync_library(bench.folder)}", *argv]
         with Child(bench, name, argv, bench.server_core) as child:
             admin = child.wait_for(child.stderr, r"metrics and health at (http://[^\s,/]+)")
             yield CacheServer(name, child, port, admin)
@@ -102,6 +110,18 @@ def cache(bench: Bench, name: str, origin_url: str, keys: str = "", bytes_: int 
     with Child(bench, name, argv, bench.server_core) as child:
         wait_for_port(child, port)
         yield CacheServer(name, child, port)
+
+
+def slow_sync_library(folder: Path) -> Path:
+    """A library that makes every fdatasync take longer."""
+    source, library = folder / "slow_sync.c", folder / "slow_sync.so"
+    if not library.exists():
+        source.write_text(
+            "#include <sys/syscall.h>\n#include <unistd.h>\n"
+            f"int fdatasync(int fd) {{ usleep({SLOW_SYNC_MS} * 1000); return syscall(SYS_fdatasync, fd); }}\n"
+        )
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+    return library
 
 
 def free_port() -> int:

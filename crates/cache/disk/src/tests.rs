@@ -9,6 +9,8 @@ use cache_core::fields::dates::UnixSeconds;
 use cache_core::key::CacheKey;
 use cache_core::store::purges::{Purge, PurgeEffect, PurgeScope};
 use faults::{DiskFaults, FaultDisk};
+use proptest::prelude::*;
+use proptest::sample::Index;
 
 use crate::admission::DiskAdmission;
 use crate::writer::OWED_MAX;
@@ -310,4 +312,43 @@ fn a_resource_that_changed_while_it_was_read_is_void() {
     fixture.settle();
     assert!(fixture.tier.current("http://one/a", loaded).is_none());
     fixture.tier.close();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_the_files_contain_only_what_was_written_is_loaded(
+        changes in proptest::collection::vec((0..3_usize, any::<Index>(), any::<u8>(), 0..3_u8), 1..12),
+    ) {
+        let disk = FaultDisk::new(15);
+        let fixture = Fixture::open(&disk);
+        let (key, body) = (|at: usize| format!("http://one/{at}"), "x".repeat(5_000));
+        for at in 0..30 {
+            fixture.write(&key(at), &format!("{at} {body}"), "name");
+            fixture.settle();
+        }
+        fixture.tier.close();
+        for (file, at, byte, kind) in changes {
+            let name = &disk.names()[file];
+            let mut bytes = disk.bytes(name).unwrap();
+            if bytes.is_empty() {
+                continue;
+            }
+            let at = at.index(bytes.len());
+            match kind {
+                0 => bytes[at] = byte,
+                1 => bytes.truncate(at),
+                _ => bytes.extend_from_within(at..),
+            }
+            disk.put(name, &bytes);
+        }
+        let fixture = Fixture::open(&disk);
+        for at in 0..30 {
+            if let Some(loaded) = fixture.load(&key(at)) {
+                prop_assert_eq!(loaded, format!("{at} {body}"));
+            }
+        }
+        fixture.tier.close();
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) struct RouteCounts {
     pub revalidated: Counter,
     /// Passed to the origin and back: what the store does not answer.
     pub passed: Counter,
-    /// Answered with an error of the cache: 502, 504 or 508.
+    /// Answered with an error of the cache: 502, 503 or 504.
     pub failed: Counter,
     /// Responses that were stored.
     pub stored: Counter,

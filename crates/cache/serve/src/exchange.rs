@@ -20,7 +20,7 @@ use http_body_util::{Either, Full, Limited};
 use http_kit::client::RequestBody;
 use http_kit::interim::InterimSlot;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, HeaderValue, VIA};
+use hyper::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, VIA};
 use hyper::{Method, Response, StatusCode, Uri};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -41,6 +41,8 @@ const WAITS_MAX: usize = 2;
 pub(crate) struct ClientExchange<'e> {
     pub routed: RoutedRequest<'e>,
     pub key: CacheKey,
+    /// When the request came.
+    pub arrival: Instant,
     /// Takes interim answers for the client. None if it cannot have any.
     pub interim: Option<InterimSlot>,
 }
@@ -48,6 +50,9 @@ pub(crate) struct ClientExchange<'e> {
 impl ClientExchange<'_> {
     /// Answers a GET or HEAD.
     pub async fn miss(&self, missing: Missing, control: RequestControl) -> Response<CacheBody> {
+        let Ok(_in_flight) = self.routed.shard.admission.admit(self.arrival).await else {
+            return self.overloaded();
+        };
         let missing = match self.load(missing, &control).await {
             Ok(answer) => return answer,
             Err(missing) => missing,
@@ -79,6 +84,15 @@ impl ClientExchange<'_> {
             self.validate_meanwhile(control);
         }
         Ok(self.routed.hit(answer))
+    }
+
+    /// Hits are answered all the same: they cost no more than this.
+    fn overloaded(&self) -> Response<CacheBody> {
+        self.routed.counts().failed.increment();
+        let text = "the cache is overloaded: try again in a second";
+        let mut response = error(self.routed.name(), StatusCode::SERVICE_UNAVAILABLE, text);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        response
     }
 
     fn unavailable(&self) -> Response<CacheBody> {
@@ -375,6 +389,9 @@ impl ClientExchange<'_> {
 
     /// A method that the store does not answer.
     pub async fn other(&self, body: Incoming) -> Response<CacheBody> {
+        let Ok(_in_flight) = self.routed.shard.admission.admit(self.arrival).await else {
+            return self.overloaded();
+        };
         let reason =
             if self.routed.route.is_cached { ForwardReason::Method } else { ForwardReason::Bypass };
         let limited = Limited::new(body, self.routed.shard.store.config.request_max);

@@ -95,16 +95,22 @@ fn open_disk(config: &DiskConfig, folder: &Path) -> Result<DiskTier, ServiceErro
     let directory = config.directory_in(folder);
     let opened = DiskFolder::new(&directory)
         .and_then(|folder| DiskTier::open(folder, config.limits, &TARGETS));
-    opened
-        .map_err(|source| ServiceError::Unavailable(Box::new(CacheDiskError { directory, source })))
+    opened.map_err(|error| {
+        let error = match error.kind() {
+            io::ErrorKind::WouldBlock => CacheDiskError::InUse { directory, holder: error },
+            _ => CacheDiskError::Unusable { directory, source: error },
+        };
+        ServiceError::Unavailable(Box::new(error))
+    })
 }
 
 /// Why the process does not start.
 #[derive(Debug, thiserror::Error)]
-#[error("the cache cannot use its disk at {}: {source}", directory.display())]
-struct CacheDiskError {
-    directory: PathBuf,
-    source: io::Error,
+enum CacheDiskError {
+    #[error("cache.disk.directory: {} is in use by {holder}", directory.display())]
+    InUse { directory: PathBuf, holder: io::Error },
+    #[error("cache.disk.directory: {} cannot be used: {source}", directory.display())]
+    Unusable { directory: PathBuf, source: io::Error },
 }
 
 /// What a cache has done since the start of the process.
@@ -178,6 +184,7 @@ impl RunningService for Cache {
                 store: Arc::clone(&self.store),
                 handle: handle.expect("a shard starts once"),
                 tasks: shard.tasks().clone(),
+                admission: shard.admission().clone(),
                 counts: self.counts.iter().map(|counts| counts.shard(index)).collect(),
                 put_counts: self.put_counts.shard(index),
                 hot: self.hot.shard(index),
@@ -195,7 +202,11 @@ impl RunningService for Cache {
     fn announcement(&self) -> Option<String> {
         let routes: Vec<_> =
             self.store.config.routes.all().iter().map(|route| &*route.id).collect();
-        Some(format!("the cache is at {}, with the routes {}", self.address, routes.join(", ")))
+        let on_disk = self.store.disk.as_ref().map_or(String::new(), |disk| {
+            format!(", and with {} resources on disk", disk.figures().entries)
+        });
+        let routes = routes.join(", ");
+        Some(format!("the cache is at {}, with the routes {routes}{on_disk}", self.address))
     }
 
     fn close(&self) -> Result<(), ServiceError> {

@@ -23,7 +23,7 @@ use cache_core::store::response::{Resource, StoredResponse};
 use hyper::header::{HeaderValue, VIA};
 use hyper::{HeaderMap, Response};
 use runtime::metrics::Padded;
-use runtime::shards::Tasks;
+use runtime::shards::{Admission, Tasks};
 
 use crate::answers::body::CacheBody;
 use crate::answers::{CACHE_STATUS, ready};
@@ -47,6 +47,8 @@ pub(crate) struct CacheShard {
     pub store: Arc<SharedStore>,
     pub origins: Rc<Origins>,
     pub tasks: Tasks,
+    /// Of requests that memory does not answer.
+    pub admission: Admission,
     /// What this cache appends to `Via`.
     pub via: HeaderValue,
     handle: RefCell<Handle>,
@@ -69,6 +71,7 @@ pub(crate) struct CacheShardParts {
     pub store: Arc<SharedStore>,
     pub handle: Handle,
     pub tasks: Tasks,
+    pub admission: Admission,
     pub counts: Vec<Arc<Padded<RouteCounts>>>,
     pub put_counts: Arc<Padded<PutCounts>>,
     /// What it is asked for most.
@@ -80,20 +83,20 @@ pub(crate) struct CacheShardParts {
 impl CacheShard {
     /// Must run on the shard.
     pub fn new(parts: CacheShardParts) -> Rc<Self> {
-        let CacheShardParts { store, handle, tasks, counts, put_counts, hot, connections_max } =
-            parts;
+        let CacheShardParts { store, handle, tasks, admission, counts, put_counts, .. } = parts;
         let via = format!("1.1 {}", store.config.name);
         Rc::new(Self {
             purges: RefCell::new(store.purges_view()),
             store,
-            origins: Origins::new(connections_max),
+            origins: Origins::new(parts.connections_max),
             tasks,
+            admission,
             via: HeaderValue::try_from(via).expect("a name is a token"),
             handle: RefCell::new(handle),
             buffer: RefCell::new(BytesMut::with_capacity(BUFFER_BYTES)),
             key: RefCell::default(),
             requests: Cell::default(),
-            hot,
+            hot: parts.hot,
             boundary: format!("{:032x}", rand::random::<u128>()),
             counts,
             put_counts,

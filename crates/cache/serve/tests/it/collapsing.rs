@@ -2,8 +2,11 @@
 
 use std::io::Write as _;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use super::fixtures::Proxy;
+
+const FRESH: &str = "200 OK\r\ncache-control: max-age=600\r\n";
 
 #[test]
 fn a_thousand_misses_are_one_fetch_and_see_the_first_byte_before_the_last() {
@@ -176,4 +179,37 @@ fn a_body_that_is_passed_on_leaves_room_for_others() {
     proxy.origin.answer("200 OK\r\ncache-control: max-age=60\r\n", "small");
     assert_eq!(proxy.get("/small", &[]).cache(), "fwd=uri-miss; fwd-status=200; stored");
     release.send(()).unwrap();
+}
+
+#[test]
+fn a_shard_with_too_many_misses_answers_hits_alone() {
+    let proxy = Proxy::within(2);
+    proxy.origin.answer(FRESH, "hot");
+    assert_eq!(proxy.get("/hot", &[]).text(), "hot");
+    let (go, gone) = channel::<()>();
+    let gone = Arc::new(Mutex::new(gone));
+    let mut waiting: Vec<_> = (0..2)
+        .map(|at| {
+            let gone = Arc::clone(&gone);
+            proxy.origin.script(move |_, stream| {
+                gone.lock().unwrap().recv().unwrap();
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{at}");
+                stream.write_all(answer.as_bytes()).is_ok()
+            });
+            let mut client = proxy.client();
+            client.write(&format!("GET /slow/{at} HTTP/1.1\r\nhost: cdn.example\r\n\r\n"));
+            client
+        })
+        .collect();
+    proxy.origin.until_received(3);
+    let refused = proxy.get("/third", &[]);
+    assert_eq!((refused.status, refused.field("retry-after").as_deref()), (503, Some("1")));
+    assert_eq!(proxy.client().send("POST", "/third", &["content-length: 0"]).status, 503);
+    assert_eq!(proxy.get("/hot", &[]).cache(), "hit");
+    for client in &mut waiting {
+        go.send(()).unwrap();
+        assert_eq!(client.answer("GET").status, 200);
+    }
+    proxy.origin.answer(FRESH, "third");
+    assert_eq!(proxy.get("/third", &[]).text(), "third");
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cache_serve::{Cache, CacheConfig};
 use runtime::config::parse;
 use runtime::service::{LoneOptions, LoneService, Ports, Service as _};
-use runtime::shards::ShardsOptions;
+use runtime::shards::{AdmissionLimits, ShardsOptions};
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 
@@ -63,8 +63,27 @@ impl Proxy {
         Self::start_before(address, origin, cache_keys, route_keys)
     }
 
+    /// On one shard, with at most so many requests under way.
+    pub fn within(in_flight_max: usize) -> Self {
+        let origin = Origin::start();
+        let overload = AdmissionLimits { in_flight_max, ..AdmissionLimits::default() };
+        let shards = ShardsOptions { overload, outbound_max: 100, ..ShardsOptions::default() };
+        Self::start_on(shards, origin.address, origin, "", "")
+    }
+
     /// On two shards.
     fn start_before(
+        address: SocketAddr,
+        origin: Origin,
+        cache_keys: &str,
+        route_keys: &str,
+    ) -> Self {
+        let shards = ShardsOptions { shards: 2, outbound_max: 100, ..ShardsOptions::default() };
+        Self::start_on(shards, address, origin, cache_keys, route_keys)
+    }
+
+    fn start_on(
+        shards: ShardsOptions,
         address: SocketAddr,
         origin: Origin,
         cache_keys: &str,
@@ -82,7 +101,7 @@ impl Proxy {
         let address = listener.local_addr().expect("an address");
         let shutdown = Shutdown::new(Duration::from_secs(5));
         let options = LoneOptions {
-            shards: ShardsOptions { shards: 2, outbound_max: 100, ..ShardsOptions::default() },
+            shards,
             listeners: vec![listener],
             shutdown: shutdown.clone(),
             tracer: Tracer::off(),
