@@ -2,6 +2,7 @@
 
 mod killed;
 mod markup;
+mod soak;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
