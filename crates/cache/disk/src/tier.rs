@@ -115,16 +115,11 @@ impl std::fmt::Debug for DiskTier {
 
 impl DiskTier {
     /// Opens the store of a directory, and starts its threads. `targets` are the targeted fields that
-    /// count, in their order of precedence; the thread that writes calls `prepare_writer` first.
+    /// count, in their order of precedence.
     ///
     /// # Errors
     /// What the disk says; [`io::ErrorKind::WouldBlock`] while another process has the directory.
-    pub fn open<D>(
-        disk: D,
-        limits: DiskLimits,
-        targets: &'static [HeaderName],
-        prepare_writer: fn(),
-    ) -> io::Result<Self>
+    pub fn open<D>(disk: D, limits: DiskLimits, targets: &'static [HeaderName]) -> io::Result<Self>
     where
         D: Disk + Send + 'static,
         D::File: DiskFile + Send + Sync + 'static,
@@ -141,10 +136,7 @@ impl DiskTier {
         let parts = (Arc::clone(&index), Arc::clone(&history), Arc::clone(&status));
         let writer = Writer::new(log, parts.0, parts.1, parts.2, inbox);
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let writer = thread("cache-write").spawn(move || {
-            prepare_writer();
-            writer.run();
-        })?;
+        let writer = thread("cache-write").spawn(move || writer.run())?;
         let reads = Arc::<ReadQueue>::default();
         let reader = || {
             let (queue, index, segments) =

@@ -17,8 +17,9 @@ use crate::format::{DiskRecordKind, RecordSubject};
 use crate::index::{DiskIndex, KeyHash, Location, Ticket};
 use crate::log::SegmentLog;
 
-/// Bytes of records that are written together.
-const BATCH_BYTES: usize = 1 << 20;
+/// Bytes of records that are written together. Between two batches other threads of the core have
+/// their turn: what a slow sync has held up would otherwise delay them by a slice of the scheduler.
+const BATCH_BYTES: usize = 128 << 10;
 
 /// What a loss of power may cost of warmth.
 const SYNC_INTERVAL: Duration = Duration::from_secs(5);
@@ -164,6 +165,7 @@ impl<D: Disk> Writer<D> {
             if turn.is_last {
                 return;
             }
+            std::thread::yield_now();
         }
     }
 

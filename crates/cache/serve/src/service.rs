@@ -19,7 +19,6 @@ use runtime::service::{
     Startup,
 };
 use runtime::shards::ShardContext;
-use tracing::warn;
 
 use crate::config::{CacheConfig, DiskConfig, TARGETS};
 use crate::counters::{CountsByRoute, PutCounts, RouteCounts};
@@ -95,7 +94,7 @@ impl Service for Cache {
 fn open_disk(config: &DiskConfig, folder: &Path) -> Result<DiskTier, ServiceError> {
     let directory = config.directory_in(folder);
     let opened = DiskFolder::new(&directory)
-        .and_then(|folder| DiskTier::open(folder, config.limits, &TARGETS, yield_to_requests));
+        .and_then(|folder| DiskTier::open(folder, config.limits, &TARGETS));
     opened.map_err(|error| {
         let error = match error.kind() {
             io::ErrorKind::WouldBlock => CacheDiskError::InUse { directory, holder: error },
@@ -103,13 +102,6 @@ fn open_disk(config: &DiskConfig, folder: &Path) -> Result<DiskTier, ServiceErro
         };
         ServiceError::Unavailable(Box::new(error))
     })
-}
-
-/// Copies and checks of what is written come in bursts, which would delay the requests of the same core.
-fn yield_to_requests() {
-    if let Err(error) = runtime::process::lower_priority() {
-        warn!(%error, "the cache writes to its disk at normal priority and may delay requests");
-    }
 }
 
 /// Why the process does not start.

@@ -76,7 +76,7 @@ impl Fixture {
     }
 
     fn opened(disk: &FaultDisk, limits: DiskLimits) -> io::Result<Self> {
-        let tier = DiskTier::open(disk.clone(), limits, &[], || ())?;
+        let tier = DiskTier::open(disk.clone(), limits, &[])?;
         let next_purge = std::cell::Cell::new(tier.newest_purge().0 + 1);
         let runtime = Builder::new_current_thread().enable_time().build()?;
         Ok(Self { tier, runtime, next_purge })

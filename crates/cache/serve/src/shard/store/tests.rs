@@ -250,7 +250,7 @@ fn nor_with_a_disk_behind_the_memory() {
         admission: DiskAdmission::Repeated,
     };
     let folder = DiskFolder::new(directory.path()).unwrap();
-    let store = under_load(Some(DiskTier::open(folder, limits, &[], || ()).unwrap()));
+    let store = under_load(Some(DiskTier::open(folder, limits, &[]).unwrap()));
     let figures = store.disk.as_ref().unwrap().figures();
     store.close_disk();
     assert!(figures.read > 20 && figures.written > 20, "too little happened: {figures:?}");
