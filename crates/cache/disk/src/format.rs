@@ -8,7 +8,8 @@
 //! | 0 | 8 | magic, with the format's version |
 //! | 8 | 4 | number of the segment, counting up |
 //! | 12 | 8 | newest purge when it began |
-//! | 20 | 4 | CRC32C of the bytes before |
+//! | 20 | 4 | random number |
+//! | 24 | 4 | CRC32C of the bytes before |
 //!
 //! | at | bytes | header of a record |
 //! |---|---|---|
@@ -17,7 +18,7 @@
 //! | 5 | 8 | hash of the key |
 //! | 13 | 8 | number of the purge; of a resource, the newest purge that it has been through |
 //! | 21 | 4 | CRC32C of the payload |
-//! | 25 | 4 | CRC32C of the segment's number, the record's place, and the bytes before |
+//! | 25 | 4 | CRC32C of the segment's number and random number, the record's place, and the bytes before |
 //!
 //! | kind | payload |
 //! |---|---|
@@ -27,12 +28,13 @@
 //! | 4: summary | 25 bytes for each record before: kind, hash, number of a purge, place, bytes of payload |
 //!
 //! The last 16 bytes of a complete segment are the magic, the place of the summary, and the CRC32C of
-//! both. Checks are against accidents; they do not authenticate.
+//! the random number and both. Checks are against accidents. The random number keeps clients, who choose
+//! payloads, from writing what looks like a record.
 
 use std::ops::Range;
 
 /// Bytes before the first record.
-pub(crate) const SEGMENT_HEADER_BYTES: usize = 24;
+pub(crate) const SEGMENT_HEADER_BYTES: usize = 28;
 /// Bytes of a record before its payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 29;
 /// Bytes of a record in the summary.
@@ -52,8 +54,8 @@ pub(crate) fn file_name(segment: u32) -> String {
 
 /// None if it is no segment's.
 pub(crate) fn segment_of(name: &str) -> Option<u32> {
-    let digits = name.strip_suffix(SUFFIX)?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    let segment = name.strip_suffix(SUFFIX)?.parse().ok()?;
+    (file_name(segment) == name && segment < u32::MAX).then_some(segment)
 }
 
 /// The first bytes of a segment.
@@ -62,6 +64,8 @@ pub(crate) struct DiskSegmentHeader {
     pub segment: u32,
     /// The newest purge when it began: its resources have been through it.
     pub purged_through: u64,
+    /// Drawn when it began.
+    pub nonce: u32,
 }
 
 impl DiskSegmentHeader {
@@ -70,6 +74,7 @@ impl DiskSegmentHeader {
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&self.segment.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.purged_through.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.nonce.to_le_bytes());
         seal(&mut bytes, 0);
         bytes
     }
@@ -77,9 +82,11 @@ impl DiskSegmentHeader {
     /// None if it is damaged, or of another version.
     pub(crate) fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Option<Self> {
         is_sealed(bytes, 0).then_some(())?;
-        let purged_through = u64::from_le_bytes(field(bytes, 12..20));
-        (bytes[..8] == MAGIC)
-            .then(|| Self { segment: u32::from_le_bytes(field(bytes, 8..12)), purged_through })
+        (bytes[..8] == MAGIC).then(|| Self {
+            segment: u32::from_le_bytes(field(bytes, 8..12)),
+            purged_through: u64::from_le_bytes(field(bytes, 12..20)),
+            nonce: u32::from_le_bytes(field(bytes, 20..24)),
+        })
     }
 }
 
@@ -154,16 +161,18 @@ impl RecordHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPlace {
     pub segment: u32,
+    /// Of the segment.
+    pub nonce: u32,
     /// In the file.
     pub offset: u32,
 }
 
 impl RecordPlace {
     fn check(self) -> u32 {
-        crc32c::crc32c_append(
-            crc32c::crc32c(&self.segment.to_le_bytes()),
-            &self.offset.to_le_bytes(),
-        )
+        let Self { segment, nonce, offset } = self;
+        [segment, nonce, offset]
+            .iter()
+            .fold(0, |check, part| crc32c::crc32c_append(check, &part.to_le_bytes()))
     }
 }
 
@@ -205,17 +214,18 @@ pub(crate) fn decode_summary(bytes: &[u8]) -> Option<Vec<SummaryLine>> {
 }
 
 /// The last bytes of a complete segment.
-pub(crate) fn encode_trailer(summary_at: u32) -> [u8; TRAILER_BYTES] {
+pub(crate) fn encode_trailer(nonce: u32, summary_at: u32) -> [u8; TRAILER_BYTES] {
     let mut bytes = [0; TRAILER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&summary_at.to_le_bytes());
-    seal(&mut bytes, 0);
+    seal(&mut bytes, nonce);
     bytes
 }
 
 /// Where the summary is. None if these are no trailer.
-pub(crate) fn decode_trailer(bytes: &[u8; TRAILER_BYTES]) -> Option<u32> {
-    (bytes[..8] == MAGIC && is_sealed(bytes, 0)).then(|| u32::from_le_bytes(field(bytes, 8..12)))
+pub(crate) fn decode_trailer(nonce: u32, bytes: &[u8; TRAILER_BYTES]) -> Option<u32> {
+    (bytes[..8] == MAGIC && is_sealed(bytes, nonce))
+        .then(|| u32::from_le_bytes(field(bytes, 8..12)))
 }
 
 /// Writes the check of all bytes before the last four into those.

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 64;
 
-/// The hash of a key. Clients choose keys: nobody finds two with the same hash.
+/// The hash of a key. Keys are compared where a resource is read: of two with one hash, the later one
+/// is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash(pub u64);
 
@@ -122,12 +123,15 @@ impl DiskIndex {
         }
     }
 
-    /// Likewise, if it is still this.
-    pub(crate) fn forget_at(&self, hash: KeyHash, location: Location) {
+    /// Likewise, if it is still at this location: the log must then say that it is void. Returns
+    /// whether it was.
+    pub(crate) fn forget_at(&self, hash: KeyHash, location: Location) -> bool {
         let mut shard = self.shard(hash);
-        if shard.places.get(&hash) == Some(&IndexPlace::Written(location)) {
+        let is_it = shard.places.get(&hash) == Some(&IndexPlace::Written(location));
+        if is_it {
             shard.places.remove(&hash);
         }
+        is_it
     }
 
     /// A record that was found in the log. Later ones count.

@@ -13,6 +13,7 @@ mod log;
 mod reader;
 mod recovery;
 mod segments;
+mod size;
 mod tier;
 mod writer;
 

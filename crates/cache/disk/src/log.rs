@@ -1,5 +1,6 @@
 //! The log: one segment that grows, and complete ones behind it, of which the oldest are removed.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -8,38 +9,13 @@ use eventlog::disk::{Disk, DiskFile};
 
 use crate::format::{
     DiskRecordKind, DiskSegmentHeader, RECORD_HEADER_BYTES, RecordHeader, RecordPlace,
-    RecordSubject, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES, SUMMARY_LINE_BYTES, SummaryLine,
-    TRAILER_BYTES, encode_summary, encode_trailer, file_name,
+    RecordSubject, SUMMARY_LINE_BYTES, SummaryLine, TRAILER_BYTES, encode_summary, encode_trailer,
+    file_name,
 };
 use crate::index::{DiskIndex, Location};
 use crate::recovery::{RecoveredSegments, recover};
 use crate::segments::{Segment, Segments};
-
-/// Segments of a full log, at least.
-const SEGMENTS_MIN: u64 = 16;
-
-/// How large the log may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogSize {
-    /// All segments together.
-    pub bytes_max: u64,
-    /// One of them.
-    pub segment_bytes: u64,
-}
-
-impl LogSize {
-    pub(crate) fn of(bytes_max: u64) -> Self {
-        let segment_bytes = (bytes_max / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
-        Self { bytes_max, segment_bytes }
-    }
-
-    /// The longest payload.
-    pub(crate) const fn payload_max(self) -> u64 {
-        let overhead =
-            SEGMENT_HEADER_BYTES + 2 * RECORD_HEADER_BYTES + SUMMARY_LINE_BYTES + TRAILER_BYTES;
-        self.segment_bytes - overhead as u64
-    }
-}
+use crate::size::LogSize;
 
 /// The log, as its writer has it.
 pub(crate) struct SegmentLog<D: Disk> {
@@ -56,6 +32,7 @@ pub(crate) struct SegmentLog<D: Disk> {
 /// A segment that is written.
 struct GrowingSegment<F> {
     number: u32,
+    nonce: u32,
     file: F,
     /// Bytes in the file.
     written: u64,
@@ -63,7 +40,6 @@ struct GrowingSegment<F> {
     buffer: Vec<u8>,
     records: Vec<SummaryLine>,
     is_synced: bool,
-    is_name_synced: bool,
 }
 
 impl<F> GrowingSegment<F> {
@@ -76,7 +52,7 @@ impl<F> GrowingSegment<F> {
         let offset = u32::try_from(self.end()).expect("segments are limited");
         let bytes = u32::try_from(payload.len()).expect("payloads are limited");
         let header = RecordHeader { subject, bytes, check: crc32c::crc32c(payload) };
-        let place = RecordPlace { segment: self.number, offset };
+        let place = RecordPlace { segment: self.number, nonce: self.nonce, offset };
         self.buffer.extend_from_slice(&header.encode(place));
         self.buffer.extend_from_slice(payload);
         self.records.push(SummaryLine { subject, offset, bytes });
@@ -96,7 +72,7 @@ impl<D: Disk> SegmentLog<D> {
         history: &mut PurgeHistory,
     ) -> io::Result<Self> {
         let lock = disk.lock()?;
-        let RecoveredSegments { segments, next } = recover(&disk, size.bytes_max, index, history)?;
+        let RecoveredSegments { segments, next } = recover(&disk, size, index, history)?;
         Ok(Self { disk, _lock: lock, size, segments, growing: None, next })
     }
 
@@ -143,7 +119,7 @@ impl<D: Disk> SegmentLog<D> {
         }
         loop {
             match growing.file.write_at(growing.written, &growing.buffer) {
-                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                Err(error) if is_full(&error) => {
                     // Others have filled the disk. Old entries are worth less than new ones.
                     if !evict(&self.disk, &self.segments, growing.number)? {
                         return self.abandon(error);
@@ -173,12 +149,6 @@ impl<D: Disk> SegmentLog<D> {
             return self.abandon(error);
         }
         growing.is_synced = true;
-        if !growing.is_name_synced
-            && let Err(error) = self.disk.sync_directory()
-        {
-            return self.abandon(error);
-        }
-        growing.is_name_synced = true;
         Ok(())
     }
 
@@ -194,7 +164,7 @@ impl<D: Disk> SegmentLog<D> {
                 RecordSubject { kind: DiskRecordKind::Summary, hash: 0, purge: 0 },
                 &summary,
             );
-            growing.buffer.extend_from_slice(&encode_trailer(at));
+            growing.buffer.extend_from_slice(&encode_trailer(growing.nonce, at));
             self.sync()?;
             self.growing = None;
         }
@@ -213,6 +183,8 @@ impl<D: Disk> SegmentLog<D> {
     /// What the disk says.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.growing = None;
+        // Should a removal be lost, the missing number tells that what came before is void.
+        self.next += 1;
         while evict(&self.disk, &self.segments, u32::MAX)? {}
         self.disk.sync_directory()
     }
@@ -233,7 +205,8 @@ impl<D: Disk> SegmentLog<D> {
     }
 }
 
-/// Makes room, and a file.
+/// Makes room, and a file with its header, durably: without that, a segment that lacks its header is
+/// damaged.
 fn begin<D: Disk>(
     disk: &D,
     segments: &Segments<D::File>,
@@ -241,30 +214,46 @@ fn begin<D: Disk>(
     purged_through: u64,
     size: LogSize,
 ) -> io::Result<GrowingSegment<D::File>> {
-    while segments.bytes() + size.segment_bytes > size.bytes_max && evict(disk, segments, number)? {
-    }
+    let has_room = || {
+        segments.bytes() + size.segment_bytes <= size.bytes_max
+            && segments.count() < size.segments_max
+    };
+    while !has_room() && evict(disk, segments, number)? {}
     let name = file_name(number);
+    // Random, without another dependency.
+    let nonce = RandomState::new().hash_one(number).to_le_bytes();
+    let nonce = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);
+    let header = DiskSegmentHeader { segment: number, purged_through, nonce }.encode();
     let file = loop {
-        match disk.create(&name) {
+        let begun = disk.create(&name).and_then(|mut file| {
+            file.write_at(0, &header)?;
+            file.sync_data()?;
+            disk.sync_directory()?;
+            Ok(file)
+        });
+        match begun {
             // What is left of an attempt that failed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.remove(&name)?,
-            Err(error)
-                if error.kind() == io::ErrorKind::StorageFull && evict(disk, segments, number)? => {
-            }
-            created => break created?,
+            Err(error) if is_full(&error) && evict(disk, segments, number)? => {}
+            begun => break begun?,
         }
     };
     let reading = Arc::new(disk.open(&name)?);
-    segments.insert(number, Segment { file: reading, bytes: 0, purged_through });
+    let bytes = header.len() as u64;
+    segments.insert(number, Segment { file: reading, bytes, purged_through, nonce });
     Ok(GrowingSegment {
         number,
+        nonce,
         file,
-        written: 0,
-        buffer: DiskSegmentHeader { segment: number, purged_through }.encode().to_vec(),
+        written: bytes,
+        buffer: Vec::new(),
         records: Vec::new(),
-        is_synced: false,
-        is_name_synced: false,
+        is_synced: true,
     })
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Removes the oldest segment, unless it is this one. Returns false if there is no other.

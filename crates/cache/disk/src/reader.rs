@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use cache_core::store::response::Resource;
@@ -12,6 +13,7 @@ use tracing::warn;
 
 use crate::index::{DiskIndex, KeyHash, Location};
 use crate::segments::Segments;
+use crate::writer::WriteRequest;
 
 /// Reads that wait, at most: more are not worth waiting for.
 const WAITING_MAX: usize = 1_024;
@@ -93,6 +95,7 @@ pub(crate) struct Reader<F> {
     pub queue: Arc<ReadQueue>,
     pub index: Arc<DiskIndex>,
     pub segments: Arc<Segments<F>>,
+    pub writes: Sender<WriteRequest>,
     /// Targeted fields, in their order of precedence.
     pub targets: &'static [HeaderName],
 }
@@ -112,7 +115,10 @@ impl<F: DiskFile> Reader<F> {
                 Ok(None) => ReadOutcome::Gone,
                 Err(error) => {
                     warn!(%error, segment = request.location.segment, "a stored response is lost");
-                    self.index.forget_at(request.hash, request.location);
+                    if self.index.forget_at(request.hash, request.location) {
+                        // Else it could be read after a restart, although a change made it void.
+                        let _closed = self.writes.send(WriteRequest::Removal(request.hash));
+                    }
                     ReadOutcome::Failed
                 }
             };

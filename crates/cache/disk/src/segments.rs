@@ -24,6 +24,8 @@ pub(crate) struct Segment<F> {
     pub bytes: u64,
     /// The newest purge when it began.
     pub purged_through: u64,
+    /// Of its header.
+    pub nonce: u32,
 }
 
 impl<F> Default for Segments<F> {
@@ -48,15 +50,14 @@ impl<F> Segments<F> {
         self.write().remove(&number);
     }
 
-    /// For reading. None if there is no such segment.
-    pub(crate) fn file(&self, number: u32) -> Option<Arc<F>> {
-        self.read().get(&number).map(|segment| Arc::clone(&segment.file))
+    /// For reading, with its random number. None if there is no such segment.
+    fn file(&self, number: u32) -> Option<(Arc<F>, u32)> {
+        self.read().get(&number).map(|segment| (Arc::clone(&segment.file), segment.nonce))
     }
 
-    /// All of them, the oldest first.
-    pub(crate) fn all(&self) -> Vec<(u32, Arc<F>)> {
-        let segments = self.read();
-        segments.iter().map(|(number, segment)| (*number, Arc::clone(&segment.file))).collect()
+    /// How many there are: each has a file open.
+    pub(crate) fn count(&self) -> usize {
+        self.read().len()
     }
 
     /// The oldest, with the newest purge when it began. None if there is none.
@@ -86,10 +87,10 @@ impl<F: DiskFile> Segments<F> {
     /// What the disk says, or [`io::ErrorKind::InvalidData`] if the record is damaged.
     pub(crate) fn payload(&self, hash: KeyHash, location: Location) -> io::Result<Option<Bytes>> {
         let Location { segment, offset, bytes } = location;
-        let Some(file) = self.file(segment) else { return Ok(None) };
+        let Some((file, nonce)) = self.file(segment) else { return Ok(None) };
         let mut record = vec![0; RECORD_HEADER_BYTES + bytes as usize];
         read_exact(&*file, offset.into(), &mut record)?;
-        let place = RecordPlace { segment, offset };
+        let place = RecordPlace { segment, nonce, offset };
         let header = record.first_chunk().and_then(|bytes| RecordHeader::decode(bytes, place));
         let payload = Bytes::from(record).slice(RECORD_HEADER_BYTES..);
         let is_whole = header.is_some_and(|header| {

@@ -59,7 +59,11 @@ fn what_is_forgotten_stays_so_after_a_restart() {
 
 #[test]
 fn a_purge_counts_at_once_and_after_a_loss_of_power() {
-    let disk = FaultDisk::new(3);
+    (0..20).for_each(purges_through_losses_of_power);
+}
+
+fn purges_through_losses_of_power(seed: u64) {
+    let disk = FaultDisk::new(seed);
     let mut fixture = Fixture::open(&disk);
     let keys = ["http://one/a", "http://one/b", "http://two/c", "http://two/d"];
     for key in keys {

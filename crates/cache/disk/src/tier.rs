@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cache_core::store::directory::Weigh as _;
 use cache_core::store::history::PurgeHistory;
@@ -15,18 +15,21 @@ use eventlog::disk::{Disk, DiskFile};
 use http::HeaderName;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tracing::warn;
 
 use crate::admission::{DiskAdmission, SeenKeys};
 use crate::index::{DiskIndex, Forgotten, KeyHash, Location};
-use crate::log::{LogSize, SegmentLog};
+use crate::log::SegmentLog;
 use crate::reader::{ReadOutcome, ReadQueue, ReadRequest, Reader};
+use crate::size::LogSize;
 use crate::writer::{AnnouncedResource, UnrecordedPurge, WriteRequest, Writer, WriterStatus};
 
 /// Longest wait of a purge until it is durable.
 const PURGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between looks whether all is written.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(1);
+/// Longest wait for the disk at the end, and between looks.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Limits of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +142,13 @@ impl DiskTier {
         let writer = thread("cache-write").spawn(move || writer.run())?;
         let reads = Arc::<ReadQueue>::default();
         let reader = || {
-            let (queue, index, segments) =
-                (Arc::clone(&reads), Arc::clone(&index), Arc::clone(&segments));
-            let reader = Reader { queue, index, segments, targets };
+            let reader = Reader {
+                queue: Arc::clone(&reads),
+                index: Arc::clone(&index),
+                segments: Arc::clone(&segments),
+                writes: writes.clone(),
+                targets,
+            };
             thread("cache-read").spawn(move || reader.run())
         };
         let readers = (0..limits.readers).map(|_| reader()).collect::<io::Result<_>>()?;
@@ -176,7 +183,12 @@ impl DiskTier {
     /// Whether a key that was fetched just now is worth writing. Remembers the key.
     pub fn admits(&self, key: &str) -> bool {
         let was_seen = self.seen.see(KeyHash::of(key));
-        was_seen || self.limits.admission == DiskAdmission::First
+        was_seen || self.admits_all()
+    }
+
+    /// Whether it takes what was never asked for.
+    pub fn admits_all(&self) -> bool {
+        self.limits.admission == DiskAdmission::First
     }
 
     /// Whether a resource is not too large.
@@ -193,6 +205,8 @@ impl DiskTier {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        // An older one on disk must not count if this is not written.
+        self.forget(key);
         // While this is held no purge overtakes: what is written after a purge has been through it.
         let history = self.history();
         let effect = |names: &_, through| history.effect_on(key, names, through);
@@ -204,12 +218,18 @@ impl DiskTier {
         self.send(WriteRequest::Resource(AnnouncedResource { key, hash, ticket, bytes, resource }));
     }
 
-    /// Waits until all resources are written, or the disk fails.
+    /// Waits until all resources are written, unless the disk fails or takes too long.
     pub fn drain(&self) {
+        let end = Instant::now() + CLOSE_TIMEOUT;
         let is_busy = || self.status.waiting_bytes.load(Ordering::Relaxed) > 0;
-        while is_busy() && self.status.failure().is_none() {
-            std::thread::sleep(DRAIN_INTERVAL);
+        while is_busy() && self.status.failure().is_none() && Instant::now() < end {
+            std::thread::sleep(CLOSE_INTERVAL);
         }
+    }
+
+    /// Whether so much waits that more may soon be refused.
+    pub fn is_pressed(&self) -> bool {
+        self.status.waiting_bytes.load(Ordering::Relaxed) > self.limits.waiting_max / 2
     }
 
     /// What is on disk of a key does not count any more. The caller keeps the key from being loaded
@@ -282,15 +302,24 @@ impl DiskTier {
         }
     }
 
-    /// Writes what waits and ends the threads. Nothing can be written or read any more.
+    /// Writes what waits and ends the threads. Nothing can be written or read any more. A disk that
+    /// hangs is not waited for.
     pub fn close(&self) {
         self.reads.close();
         self.send(WriteRequest::End);
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = Instant::now() + CLOSE_TIMEOUT;
         for thread in writer.into_iter().chain(readers.drain(..)) {
-            // A thread that panicked has said so.
-            let _panicked = thread.join();
+            while !thread.is_finished() && Instant::now() < end {
+                std::thread::sleep(CLOSE_INTERVAL);
+            }
+            if thread.is_finished() {
+                // A thread that panicked has said so.
+                let _panicked = thread.join();
+            } else {
+                warn!("the cache's disk hangs, and the process ends without it");
+            }
         }
     }
 
@@ -301,6 +330,12 @@ impl DiskTier {
 
     fn history(&self) -> MutexGuard<'_, PurgeHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for DiskTier {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

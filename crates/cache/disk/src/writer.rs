@@ -82,6 +82,8 @@ pub(crate) struct Writer<D: Disk> {
     history: Arc<Mutex<PurgeHistory>>,
     status: Arc<WriterStatus>,
     inbox: Receiver<WriteRequest>,
+    /// The oldest segment, as the index knows it.
+    oldest: Option<(u32, u64)>,
     /// The newest purge of those that have come: resources that come later have been through it.
     purged_through: u64,
     /// What is not durable yet.
@@ -125,6 +127,7 @@ impl<D: Disk> Writer<D> {
         let (owed, appended, is_void) = (Vec::new(), 0, false);
         let (unsynced_since, suspended) = (None, None);
         Self {
+            oldest: log.oldest(),
             log,
             index,
             history,
@@ -156,6 +159,7 @@ impl<D: Disk> Writer<D> {
                     }
                 }
             }
+            self.follow_evictions();
             let failure = self.status.failure();
             for waiting in turn.waiting {
                 let answer = failure.clone().map_or(Ok(()), |why| Err(UnrecordedPurge(why)));
@@ -172,11 +176,13 @@ impl<D: Disk> Writer<D> {
     /// Waits for requests.
     fn receive(&self) -> WriteTurn {
         let mut turn = WriteTurn::default();
-        let until_retry = self
-            .suspended
-            .as_ref()
-            .map(|suspended| suspended.until.saturating_duration_since(Instant::now()));
-        let mut next = match self.inbox.recv_timeout(until_retry.unwrap_or(SYNC_INTERVAL)) {
+        let until = match (&self.suspended, self.unsynced_since) {
+            (Some(suspended), _) => suspended.until,
+            (None, Some(since)) => since + SYNC_INTERVAL,
+            (None, None) => Instant::now() + SYNC_INTERVAL,
+        };
+        let most = until.saturating_duration_since(Instant::now());
+        let mut next = match self.inbox.recv_timeout(most) {
             Err(RecvTimeoutError::Timeout) => return turn,
             Err(RecvTimeoutError::Disconnected) => None,
             Ok(request) => Some(request),
@@ -301,18 +307,21 @@ impl<D: Disk> Writer<D> {
     }
 
     fn append(&mut self, subject: RecordSubject, payload: &[u8]) -> io::Result<Location> {
-        let purged_through = self.purged_through;
-        let oldest = self.log.oldest();
-        let appended = self.log.append(subject, payload, purged_through);
         self.unsynced_since.get_or_insert_with(Instant::now);
-        if let Some((segment, purged_through)) = self.log.oldest()
-            && self.log.oldest() != oldest
+        self.log.append(subject, payload, self.purged_through)
+    }
+
+    /// Forgets what was in segments that went.
+    fn follow_evictions(&mut self) {
+        let oldest = self.log.oldest();
+        if self.oldest != oldest
+            && let Some((segment, purged_through)) = oldest
         {
             // What is left has been through the purges before it.
             self.index.evict_before(segment);
             self.history().applied(PurgeNumber(purged_through));
         }
-        appended
+        self.oldest = oldest;
     }
 
     fn clear(&mut self) -> io::Result<()> {

@@ -117,8 +117,9 @@ impl<V: Weigh, L: ReadMostly<Shard<V>>> Directory<V, L> {
     }
 
     /// Visits every entry, so many nodes of the list per call, and returns the keys of those of which
-    /// `is_wanted` says yes: from key, value, and whether it was asked for since it was put. The cursor begins at 0; the second result is that of the next call, None
-    /// if this was the last. What is put meanwhile may be missed.
+    /// `is_wanted` says yes: from key, value, and whether it was asked for since it was put. The cursor
+    /// begins at 0; the second result is that of the next call, None if this was the last. What is put
+    /// meanwhile may be missed.
     pub fn select(
         &self,
         handle: &mut L::Handle,

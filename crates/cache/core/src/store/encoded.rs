@@ -119,8 +119,15 @@ impl Resource {
     /// The key and the resource of bytes that [`Self::encode`] wrote. Large bodies share them. None if
     /// they are no such bytes.
     pub fn decode(bytes: Bytes, targets: &[HeaderName]) -> Option<(String, Self)> {
+        let shared_min = bytes.len() / 2;
         let EncodedResource { key, responses } = EncodedResource::decode(bytes).ok()?;
-        let responses = responses.into_iter().map(|response| decoded_response(response, targets));
+        let responses = responses.into_iter().map(|mut response| {
+            if response.body.len() < shared_min {
+                // It must not keep all of the bytes in memory.
+                response.body = Bytes::copy_from_slice(&response.body);
+            }
+            decoded_response(response, targets)
+        });
         Some((key, Self { responses: responses.collect::<Option<_>>()? }))
     }
 }

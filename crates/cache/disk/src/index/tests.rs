@@ -34,7 +34,7 @@ fn a_resource_counts_from_when_it_is_written_unless_something_newer_came() {
 fn only_what_is_meant_is_forgotten() {
     let index = DiskIndex::new();
     index.recovered(HASH, at(1));
-    index.forget_at(HASH, at(2));
+    assert!(!index.forget_at(HASH, at(2)));
     assert_eq!(index.find(HASH), Some(at(1)));
     index.recovered(KeyHash(6), at(2));
     let pending = index.announce(KeyHash(7));

@@ -1,5 +1,6 @@
 //! Many lives of a store, each ended by a loss of power or a killed process in the midst of it, on a
-//! disk that also fails: what is loaded was written so, and what is void stays void.
+//! disk that also fails: what is loaded was written so, and what is void stays void; also after the
+//! end, if that was durable.
 
 use std::collections::HashMap;
 
@@ -17,8 +18,10 @@ const NAMES: u64 = 4;
 struct KeyModel {
     /// The last version that was written.
     version: u64,
-    /// Versions up to this one are void, for certain.
+    /// Versions up to this one are void.
     void: u64,
+    /// Versions up to this one are void whatever happens: that was made durable.
+    durably_void: u64,
 }
 
 /// Whether a purge is of a key.
@@ -46,12 +49,18 @@ impl Life {
         match self.chance.below(12) {
             0..5 => {
                 let model = self.model.entry(key.clone()).or_default();
+                // A newer one makes it void.
+                model.void = model.version;
                 model.version += 1;
                 let length = 100 + self.chance.index(9_000);
                 let body = format!("{key} {} {}", model.version, "x".repeat(length));
                 self.fixture.write(&key, &body, &Self::name(&key));
             }
-            5 => self.fixture.tier.forget(&key),
+            5 => {
+                self.fixture.tier.forget(&key);
+                let model = self.model.entry(key).or_default();
+                model.void = model.version;
+            }
             6..8 => self.purge(&key),
             _ => self.load(&key),
         }
@@ -78,8 +87,12 @@ impl Life {
         };
         let purge = Purge { scope, effect: PurgeEffect::Gone };
         if self.fixture.try_purge(purge).is_ok() {
-            for (_, model) in self.model.iter_mut().filter(|(key, _)| is_met(key)) {
-                model.void = model.version;
+            for (key, model) in &mut self.model {
+                if is_met(key) {
+                    model.void = model.version;
+                }
+                // One sync for all that came before.
+                model.durably_void = model.void;
             }
         }
     }
@@ -117,6 +130,9 @@ fn lives(seed: u64, faults: DiskFaults) {
             false => disk.restart_process(),
         }
         life.fixture = life.fixture.reopen(&disk);
+        for model in life.model.values_mut() {
+            model.void = model.durably_void;
+        }
         let keys: Vec<String> = life.model.keys().cloned().collect();
         for key in keys {
             life.load(&key);

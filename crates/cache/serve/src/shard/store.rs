@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use crate::config::CacheConfig;
 use crate::fill::Fills;
 
-/// Entries that are written to the disk at the end before it must have caught up.
-const WRITTEN_AT_A_TIME: usize = 1_024;
+/// Begins the keys of values, which are no URIs, and of which none is fetched.
+pub(crate) const VALUE_SCHEME: &str = "put:";
 
 /// A thread's view of the purges, which costs it one load while they do not change.
 pub(crate) type PurgesView = Cache<Arc<ArcSwap<Purges>>, Arc<Purges>>;
@@ -106,8 +106,11 @@ impl SharedStore {
         response: StoredResponse,
         request: &HeaderMap,
     ) -> Option<usize> {
+        let is_admitted = self.disk.as_ref().is_some_and(|disk| {
+            let is_value = key.as_str().starts_with(VALUE_SCHEME);
+            if is_value { disk.admits_all() } else { disk.admits(key.as_str()) }
+        });
         let variants_max = self.config.limits.variants_max;
-        let is_admitted = self.disk.as_ref().is_some_and(|disk| disk.admits(key.as_str()));
         let mut is_purged = false;
         let gone = self.directory.change(handle, key.as_str().as_bytes(), |resource| {
             // Under the lock: a purge that is listed later finds the response in the directory.
@@ -128,9 +131,9 @@ impl SharedStore {
         (!is_purged).then_some(gone.len())
     }
 
-    /// Likewise, of no request in particular, from any thread.
-    pub fn put_from_anywhere(&self, key: &CacheKey, response: StoredResponse) {
-        self.put(&mut self.own_handle(), key, response, &HeaderMap::new());
+    /// Stores a value, from any thread.
+    pub fn put_value(&self, key: &CacheKey, value: StoredResponse) {
+        self.put(&mut self.own_handle(), key, value, &HeaderMap::new());
     }
 
     /// Makes all responses of a key stale.
@@ -178,35 +181,33 @@ impl SharedStore {
     /// # Errors
     /// Too many purges are under way; or the purge counts, but is not on disk.
     pub fn purge(&self, purge: &Purge) -> Result<Option<usize>, PurgeError> {
-        let mut number = PurgeNumber::default();
         let mut receipt = None;
-        self.change_purges(|purges| {
-            purges.list(purge.clone())?;
-            number = purges.newest();
-            if !purge.is_hard_of_key() {
-                receipt = self.record(number, purge);
-            }
-            Ok(())
-        })?;
-        self.purges_listed.fetch_add(1, Ordering::Relaxed);
+        let mut list = || {
+            self.change_purges(|purges| {
+                purges.list(purge.clone())?;
+                receipt = self.record(purges.newest(), purge);
+                Ok(())
+            })
+        };
         let mut responses = None;
         if let PurgeScope::Key(key) = &purge.scope {
+            let mut listed = Ok(());
             let take = |resource: Option<&mut Resource>| {
-                // Under the lock: else what is read now could come after this.
+                // Under the key's lock: what is stored, read or written later has this number.
                 if purge.is_hard_of_key() {
                     self.forget_on_disk(key.as_str());
                 }
+                listed = list();
                 resource.map_or(0, |resource| resource.take(purge.effect))
             };
             let bytes = key.as_str().as_bytes();
             responses = Some(self.change_resource(&mut self.own_handle(), bytes, take));
-            if purge.is_hard_of_key() {
-                // After all records that it makes void.
-                receipt = self.record(number, purge);
-            }
+            listed?;
         } else {
+            list()?;
             self.sweep.notify_one();
         }
+        self.purges_listed.fetch_add(1, Ordering::Relaxed);
         receipt.map_or(Ok(()), PurgeReceipt::wait)?;
         Ok(responses)
     }
@@ -317,8 +318,10 @@ impl SharedStore {
         let Some(disk) = &self.disk else { return };
         let mut cursor = Some(0);
         while let Some(at) = cursor {
-            cursor = self.write_reused(&mut self.own_handle(), at, WRITTEN_AT_A_TIME);
-            disk.drain();
+            cursor = self.write_reused(&mut self.own_handle(), at, 1);
+            if disk.is_pressed() {
+                disk.drain();
+            }
         }
         disk.close();
     }

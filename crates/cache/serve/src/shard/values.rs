@@ -14,7 +14,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPT
 use hyper::{HeaderMap, StatusCode};
 use runtime::service::Port;
 
-use super::store::SharedStore;
+use super::store::{SharedStore, VALUE_SCHEME};
 
 /// Port at which a cache with `[cache.puts]` offers its store of values.
 pub const CACHE_VALUES: Port<ValueStore> = Port::new("cache-values");
@@ -34,7 +34,7 @@ impl ValueStore {
         let value = PutValue { content_type, ttl, content };
         let (uuid, now) = (random_uuid(), UnixSeconds(runtime::process::unix_ms() / 1000));
         let response = value_response(&value, now, self.0.purges().newest());
-        self.0.put_from_anywhere(&key_of(&uuid), response);
+        self.0.put_value(&key_of(&uuid), response);
         Some(uuid)
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn value_response(
 
 /// No URI, so that no request for an origin has it.
 pub(crate) fn key_of(uuid: &str) -> CacheKey {
-    CacheKey::written(&format!("put:{uuid}"))
+    CacheKey::written(&format!("{VALUE_SCHEME}{uuid}"))
 }
 
 /// Of version 4 (RFC 9562, section 5.4).

@@ -59,9 +59,6 @@ impl CacheUrl {
 /// The response of an auction, in which each winner says where its markup is. `store` stores a text
 /// and returns its UUID, or None if it does not want it; if nothing of a bid is stored, it stays as it
 /// is.
-///
-/// # Panics
-/// If the response is of another auction.
 pub fn with_cached_markup(
     response: &str,
     cleared: &ClearedAuction<'_, '_>,
@@ -70,10 +67,11 @@ pub fn with_cached_markup(
     mut store: impl FnMut(MarkupKind, &str) -> Option<String>,
 ) -> String {
     let ClearedAuction { judgement, clearing, sales, .. } = *cleared;
-    let spans = bid_spans(response).expect("it is our own");
     let in_order = by_seat(judgement, sales);
     let in_order: Vec<&Sale> = in_order.into_iter().flatten().collect();
-    assert!(in_order.len() == spans.len(), "it has one bid for each sale");
+    // A response without this is as good to its caller.
+    let spans = bid_spans(response).ok().filter(|spans| spans.len() == in_order.len());
+    let Some(spans) = spans else { return response.to_owned() };
     let mut out = String::with_capacity(response.len() + 512 * sales.len());
     let mut written = 0;
     for (sale, span) in in_order.into_iter().zip(spans) {
@@ -82,7 +80,10 @@ pub fn with_cached_markup(
         }
         let bid = &response[span.clone()];
         let own = clearing.wins[sale.imp].as_ref();
-        let fetched = own.and_then(|win| fetched.iter().find(|ad| ad.entry == win.entry));
+        let is_it = |ad: &&FetchedMarkup| {
+            own.is_some_and(|win| (ad.entry, ad.price) == (win.entry, win.price))
+        };
+        let fetched = fetched.iter().find(is_it);
         let format = judgement.bids[sale.bid].format(fetched.map(|ad| &*ad.markup));
         let stored = StoredMarkup {
             bid: store(MarkupKind::Bid, bid),
@@ -119,12 +120,21 @@ impl StoredMarkup {
             write_object(out, prebid, &["cache", "targeting"], |out| self.write_prebid(out, url));
         };
         let members = members(bid).expect("it is our own");
-        let ext = members.iter().find(|(key, _)| &**key == "ext").map(|(_, ext)| *ext);
+        // Of two with one name, readers take the last.
+        let ext = members.iter().rev().find(|(key, _)| &**key == "ext").map(|(_, ext)| *ext);
+        if ext.is_some_and(|ext| ext.starts_with('{') && openrtb::members(ext).is_none()) {
+            // It has keys that are no text, and would be lost.
+            return out.push_str(bid);
+        }
         write_object(out, Some(bid), &["ext"], |out| {
             out.push_str("\"ext\":");
             let prebid = ext.and_then(|ext| {
                 let members = openrtb::members(ext)?;
-                members.into_iter().find(|(key, _)| &**key == "prebid").map(|(_, prebid)| prebid)
+                members
+                    .into_iter()
+                    .rev()
+                    .find(|(key, _)| &**key == "prebid")
+                    .map(|(_, prebid)| prebid)
             });
             write_object(out, ext, &["prebid"], |out| {
                 out.push_str("\"prebid\":");

@@ -9,7 +9,7 @@ use runtime::service::Port;
 
 /// A store of texts by UUID, which clients read over HTTP.
 pub trait MarkupStore: Send + Sync {
-    /// Stores a text for this long at least, unless it must make room. Returns its UUID; None if the
+    /// Stores a text for this long at most. Returns its UUID; None if the
     /// text is too large. Called on shards: it does not block.
     fn store(&self, kind: MarkupKind, text: &str, lifetime: Duration) -> Option<String>;
 }

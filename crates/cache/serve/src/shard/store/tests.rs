@@ -157,9 +157,18 @@ impl StoreUnderLoad {
         }
     }
 
+    /// Look-ups served, responses purged on their way, and responses purged in the store.
+    fn counts(&self) -> [u64; 3] {
+        let loads =
+            [&self.served, &self.purged_on_their_way].map(|count| count.load(SeqCst) as u64);
+        [loads[0], loads[1], self.store.purged_count()]
+    }
+
+    /// So many purges, and more until enough has happened beside them.
     fn purge(&self, seed: u32, count: usize) {
         let mut random = Random(seed);
-        for _ in 0..count {
+        let is_enough = || self.counts().iter().all(|count| *count > 20);
+        for _ in (0..100_000).take_while(|at| *at < count || !is_enough()) {
             let at = random.below(KEYS);
             let (scope, concerns): (_, fn(usize, usize) -> bool) = match random.below(4) {
                 0 => (PurgeScope::SurrogateKey(format!("odd/{}", at % 2).into()), |at, other| {
@@ -225,11 +234,7 @@ fn under_load(disk: Option<DiskTier>) -> Arc<SharedStore> {
         scope.spawn(move || load.sweep(handle));
         load.purge(5, 400);
     });
-    let counts = [
-        load.served.into_inner() as u64,
-        load.purged_on_their_way.into_inner() as u64,
-        load.store.purged_count(),
-    ];
+    let counts = load.counts();
     assert!(counts.iter().all(|count| *count > 20), "too little happened: {counts:?}");
     load.store
 }
