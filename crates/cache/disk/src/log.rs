@@ -194,7 +194,7 @@ impl<D: Disk> SegmentLog<D> {
         self.size.payload_max()
     }
 
-    /// The oldest segment, with the newest purge when it began. None if there is none.
+    /// The oldest segment, with the newest purge when it began. None while the log is empty.
     pub(crate) fn oldest(&self) -> Option<(u32, u64)> {
         self.segments.oldest()
     }
@@ -232,7 +232,7 @@ fn begin<D: Disk>(
             Ok(file)
         });
         match begun {
-            // What is left of an attempt that failed.
+            // A file of an earlier attempt, which failed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.remove(&name)?,
             Err(error) if is_full(&error) && evict(disk, segments, number)? => {}
             begun => break begun?,

@@ -116,13 +116,13 @@ impl<F: DiskFile> Reader<F> {
                 Err(error) => {
                     warn!(%error, segment = request.location.segment, "a stored response is lost");
                     if self.index.forget_at(request.hash, request.location) {
-                        // Else it could be read after a restart, although a change made it void.
+                        // The disk may read it again later, when it has been replaced.
                         let _closed = self.writes.send(WriteRequest::Removal(request.hash));
                     }
                     ReadOutcome::Failed
                 }
             };
-            // Who waited may have gone.
+            // The request may have stopped waiting.
             let _gone = request.done.send(outcome);
         }
     }

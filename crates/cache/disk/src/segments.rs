@@ -60,7 +60,7 @@ impl<F> Segments<F> {
         self.read().len()
     }
 
-    /// The oldest, with the newest purge when it began. None if there is none.
+    /// The oldest, with the newest purge when it began. None while there are no segments.
     pub(crate) fn oldest(&self) -> Option<(u32, u64)> {
         let segments = self.read();
         segments.first_key_value().map(|(number, segment)| (*number, segment.purged_through))

@@ -46,6 +46,14 @@ pub struct DiskLimits {
     pub admission: DiskAdmission,
 }
 
+impl DiskLimits {
+    /// Most files that are open at once.
+    pub fn files_max(&self) -> u64 {
+        // The growing segment is open for writing too, and the lock.
+        LogSize::of(self.bytes_max).segments_max as u64 + 2
+    }
+}
+
 /// What the store contains, and has done since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskFigures {
@@ -65,7 +73,7 @@ pub struct DiskFigures {
     pub failure: Option<String>,
 }
 
-/// A resource that was read, which may have become void meanwhile.
+/// A resource that was read. Its key may have been replaced or removed since: see [`DiskTier::current`].
 #[derive(Debug)]
 pub struct LoadedResource {
     hash: KeyHash,
@@ -232,8 +240,7 @@ impl DiskTier {
         self.status.waiting_bytes.load(Ordering::Relaxed) > self.limits.waiting_max / 2
     }
 
-    /// What is on disk of a key does not count any more. The caller keeps the key from being loaded
-    /// meanwhile.
+    /// Removes a key from the store. The caller keeps the key from being loaded meanwhile.
     pub fn forget(&self, key: &str) {
         let hash = KeyHash::of(key);
         if self.index.forget(hash) == Forgotten::Written {
@@ -262,8 +269,8 @@ impl DiskTier {
         Some(LoadedResource { hash, location: read.location, resource: read.resource })
     }
 
-    /// A loaded resource with the purges since it was written. None if it has become void. The caller
-    /// keeps its key from being changed meanwhile.
+    /// Applies the purges since the resource was written. None if nothing is left, or the key was replaced
+    /// or removed since it was loaded. The caller keeps the key from being changed meanwhile.
     pub fn current(&self, key: &str, loaded: LoadedResource) -> Option<Resource> {
         let LoadedResource { hash, location, resource } = loaded;
         if self.index.find(hash) != Some(location) {

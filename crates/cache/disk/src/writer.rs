@@ -39,7 +39,7 @@ pub struct UnrecordedPurge(pub(crate) String);
 /// What the writer is asked for.
 pub(crate) enum WriteRequest {
     Resource(AnnouncedResource),
-    /// What was written of a key is void.
+    /// Earlier records of a key must not be served any more.
     Removal(KeyHash),
     /// A purge, and who waits until it is durable.
     Purge(PurgeNumber, Arc<Purge>, Sender<Result<(), UnrecordedPurge>>),
@@ -69,7 +69,8 @@ pub(crate) struct WriterStatus {
     failure: Mutex<Option<String>>,
 }
 
-/// A record that must not be lost: without it, something void would be served after a restart.
+/// A removal or a purge that is not durable yet: without it, the log would have responses that must not be
+/// served after a restart.
 struct OwedRecord {
     subject: RecordSubject,
     payload: Vec<u8>,
@@ -86,11 +87,11 @@ pub(crate) struct Writer<D: Disk> {
     oldest: Option<(u32, u64)>,
     /// The newest purge of those that have come: resources that come later have been through it.
     purged_through: u64,
-    /// What is not durable yet.
+    /// Removals and purges that are not durable yet.
     owed: Vec<OwedRecord>,
-    /// The first so many of them are in the log.
+    /// How many of them, from the first on, the growing segment has.
     appended: usize,
-    /// While the disk fails, more was owed than is kept: nothing of the log counts.
+    /// More removals and purges came than are kept while the disk fails: the whole log must go.
     is_void: bool,
     /// Since when something was written that is not durable. None if nothing was.
     unsynced_since: Option<Instant>,
@@ -163,7 +164,7 @@ impl<D: Disk> Writer<D> {
             let failure = self.status.failure();
             for waiting in turn.waiting {
                 let answer = failure.clone().map_or(Ok(()), |why| Err(UnrecordedPurge(why)));
-                // Who waited may have gone.
+                // The caller may have stopped waiting.
                 let _gone = waiting.send(answer);
             }
             if turn.is_last {
@@ -226,7 +227,7 @@ impl<D: Disk> Writer<D> {
         for (hash, ticket, location) in turn.buffered.drain(..) {
             self.status.written.fetch_add(1, Ordering::Relaxed);
             if !self.index.written(hash, ticket, location) {
-                // Something newer has made it void meanwhile.
+                // It was replaced or removed while it was being written.
                 self.owe(removal(hash), Vec::new());
             }
         }
@@ -252,7 +253,7 @@ impl<D: Disk> Writer<D> {
         Ok(())
     }
 
-    /// None if it is void by now, or too large.
+    /// None if the resource was replaced or removed since it was announced, or is too large.
     fn append_resource(&mut self, announced: &AnnouncedResource) -> io::Result<Option<Location>> {
         let AnnouncedResource { key, hash, ticket, resource, .. } = announced;
         if !self.index.awaits(*hash, *ticket) {

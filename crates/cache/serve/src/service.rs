@@ -64,11 +64,12 @@ impl Service for Cache {
 
     fn descriptors(config: &CacheConfig, shards: usize) -> DescriptorNeeds {
         DescriptorNeeds {
+            fixed: config.disk.as_ref().map_or(0, |disk| disk.limits.files_max()),
+            fixed_keys: config.disk.as_ref().map_or("", |_| "`cache.disk.size`"),
             outbound: config.connections,
             outbound_min: shards as u64,
             outbound_to: "origins",
             outbound_key: "cache.connections",
-            ..DescriptorNeeds::default()
         }
     }
 

@@ -9,7 +9,7 @@ use exchange_core::MarkupKind;
 use exchange_serve::{MARKUP_STORE, MarkupStore, SharedMarkupStore};
 use runtime::service::{Ports, ServiceError};
 
-/// Gives the exchange the cache's store. Without `[cache.puts]` there is none.
+/// Gives the exchange the cache's store, if the configuration has `[cache.puts]`.
 pub(crate) fn link(ports: &mut Ports) -> Result<(), ServiceError> {
     if let Some(values) = ports.take(&CACHE_VALUES) {
         ports.offer(&MARKUP_STORE, SharedMarkupStore(Arc::new(CachedValues(values))));

@@ -1,4 +1,4 @@
-//! Records as bytes, and bytes that are none.
+//! Records as bytes, and damaged bytes.
 
 use proptest::prelude::*;
 

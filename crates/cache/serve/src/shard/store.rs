@@ -262,8 +262,9 @@ impl SharedStore {
         self.disk.as_ref().is_some_and(|disk| disk.contains(key))
     }
 
-    /// Takes over what was read from the disk, unless it has become void or memory has something newer,
-    /// and visits what there is. None if there is nothing. Returns too how many resources went for it.
+    /// Puts a resource that was read from the disk into memory, unless memory has the key already or the
+    /// resource was replaced, removed or purged since. Visits the one that memory has then, or none;
+    /// returns too how many resources were evicted for it.
     pub fn take_over<R>(
         &self,
         handle: &mut Handle,
@@ -337,7 +338,7 @@ impl SharedStore {
         }
     }
 
-    /// What the disk has of a key is void.
+    /// Removes a key from the disk.
     fn forget_on_disk(&self, key: &str) {
         if let Some(disk) = &self.disk {
             disk.forget(key);

