@@ -41,8 +41,6 @@ const WAITS_MAX: usize = 2;
 pub(crate) struct ClientExchange<'e> {
     pub routed: RoutedRequest<'e>,
     pub key: CacheKey,
-    /// When the request came.
-    pub arrival: Instant,
     /// Takes interim answers for the client. None if it cannot have any.
     pub interim: Option<InterimSlot>,
 }
@@ -50,7 +48,7 @@ pub(crate) struct ClientExchange<'e> {
 impl ClientExchange<'_> {
     /// Answers a GET or HEAD.
     pub async fn miss(&self, missing: Missing, control: RequestControl) -> Response<CacheBody> {
-        let Ok(_in_flight) = self.routed.shard.admission.admit(self.arrival).await else {
+        let Ok(_in_flight) = self.routed.shard.admission.enter() else {
             return self.overloaded();
         };
         let missing = match self.load(missing, &control).await {
@@ -389,7 +387,7 @@ impl ClientExchange<'_> {
 
     /// A method that the store does not answer.
     pub async fn other(&self, body: Incoming) -> Response<CacheBody> {
-        let Ok(_in_flight) = self.routed.shard.admission.admit(self.arrival).await else {
+        let Ok(_in_flight) = self.routed.shard.admission.enter() else {
             return self.overloaded();
         };
         let reason =

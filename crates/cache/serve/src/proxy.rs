@@ -52,7 +52,7 @@ impl HttpService for CacheHttp {
     const PASSES_ON: bool = true;
 
     async fn answer(&self, request: HttpRequest) -> Response<CacheBody> {
-        let HttpRequest { head, body, arrival, interim, .. } = request;
+        let HttpRequest { head, body, interim, .. } = request;
         let name = &self.shard.store.config.name;
         if matches!(head.method, Method::CONNECT | Method::TRACE) {
             let mut response =
@@ -90,7 +90,7 @@ impl HttpService for CacheHttp {
         let Some((answer, key)) = looked_up else {
             return error(name, StatusCode::BAD_REQUEST, "the request's URI is malformed");
         };
-        let exchange = key.map(|key| ClientExchange { routed, key, arrival, interim });
+        let exchange = key.map(|key| ClientExchange { routed, key, interim });
         match (answer, exchange) {
             (Some(Ok(answer)), exchange) => {
                 if let Some(exchange) = exchange {

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::metrics::{Overload, ShardCounters, unix_seconds};
+use super::metrics::{Overload, ShardCounters};
 use crate::config::{Section, ms, secs};
 use crate::metrics::Padded;
 
@@ -183,9 +183,7 @@ impl Admission {
         let now = Instant::now();
         let wait = now.saturating_duration_since(received);
         if let Some(overload) = self.overload(now, wait) {
-            counters.refused[overload as usize].increment();
-            counters.refused_at_s.set(unix_seconds());
-            return Err(overload);
+            return Err(counters.refuse(overload));
         }
         let request = InFlightRequest::new(self);
         self.0.started.notify_one();
@@ -200,6 +198,19 @@ impl Admission {
         let _ = begin.await;
         counters.waits.record(received.elapsed());
         Ok(request)
+    }
+
+    /// Accepts a request that starts at once, unless too many are under way: one that costs the shard
+    /// little, and waits for others.
+    ///
+    /// # Errors
+    /// If too many are under way.
+    pub fn enter(&self) -> Result<InFlightRequest, Overload> {
+        let ShardAdmission { limits, counters, in_flight, .. } = &*self.0;
+        if in_flight.get() >= limits.in_flight_max {
+            return Err(counters.refuse(Overload::InFlight));
+        }
+        Ok(InFlightRequest::new(self))
     }
 
     /// Why a request that has waited for `wait` is refused now. None if it is accepted.

@@ -40,6 +40,15 @@ pub(super) struct ShardCounters {
     pub(super) refused_at_s: Gauge,
 }
 
+impl ShardCounters {
+    /// Counts a refusal, and returns its reason.
+    pub(super) fn refuse(&self, overload: Overload) -> Overload {
+        self.refused[overload as usize].increment();
+        self.refused_at_s.set(unix_seconds());
+        overload
+    }
+}
+
 /// Connections and panics of all shards.
 #[derive(Clone, Debug)]
 pub struct ShardsMetrics {

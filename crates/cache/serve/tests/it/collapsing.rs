@@ -206,8 +206,8 @@ fn a_shard_with_too_many_misses_answers_hits_alone() {
     assert_eq!((refused.status, refused.field("retry-after").as_deref()), (503, Some("1")));
     assert_eq!(proxy.client().send("POST", "/third", &["content-length: 0"]).status, 503);
     assert_eq!(proxy.get("/hot", &[]).cache(), "hit");
+    (0..2).for_each(|_| go.send(()).unwrap());
     for client in &mut waiting {
-        go.send(()).unwrap();
         assert_eq!(client.answer("GET").status, 200);
     }
     proxy.origin.answer(FRESH, "third");

@@ -3,6 +3,7 @@
 use tokio::task::{LocalSet, spawn_local};
 
 use super::*;
+use crate::shards::metrics::unix_seconds;
 
 const LIMITS: AdmissionLimits = AdmissionLimits {
     wait_max: Duration::from_millis(5),
