@@ -42,6 +42,22 @@ enum IndexPlace {
 struct IndexShard {
     places: HashMap<KeyHash, IndexPlace, ahash::RandomState>,
     tickets: u64,
+    /// How many places are announced.
+    pending: usize,
+}
+
+impl IndexShard {
+    /// Sets the place of a key, or removes it. Returns the place before.
+    fn set(&mut self, hash: KeyHash, place: Option<IndexPlace>) -> Option<IndexPlace> {
+        let is_pending = |place: &IndexPlace| matches!(place, IndexPlace::Pending(_));
+        self.pending += usize::from(place.as_ref().is_some_and(is_pending));
+        let before = match place {
+            Some(place) => self.places.insert(hash, place),
+            None => self.places.remove(&hash),
+        };
+        self.pending -= usize::from(before.as_ref().is_some_and(is_pending));
+        before
+    }
 }
 
 /// The index.
@@ -62,8 +78,13 @@ pub(crate) enum Forgotten {
 
 impl DiskIndex {
     pub(crate) fn new() -> Self {
-        let shard =
-            || Mutex::new(IndexShard { places: HashMap::with_hasher(hasher()), tickets: 0 });
+        let shard = || {
+            Mutex::new(IndexShard {
+                places: HashMap::with_hasher(hasher()),
+                tickets: 0,
+                pending: 0,
+            })
+        };
         Self { shards: std::array::from_fn(|_| shard()) }
     }
 
@@ -85,7 +106,7 @@ impl DiskIndex {
         let mut shard = self.shard(hash);
         shard.tickets += 1;
         let ticket = Ticket(shard.tickets);
-        shard.places.insert(hash, IndexPlace::Pending(ticket));
+        shard.set(hash, Some(IndexPlace::Pending(ticket)));
         ticket
     }
 
@@ -97,26 +118,25 @@ impl DiskIndex {
     /// The announced resource is written. Returns false if it was forgotten or announced anew since:
     /// the log must then say that it is void.
     pub(crate) fn written(&self, hash: KeyHash, ticket: Ticket, location: Location) -> bool {
-        match self.shard(hash).places.get_mut(&hash) {
-            Some(place) if *place == IndexPlace::Pending(ticket) => {
-                *place = IndexPlace::Written(location);
-                true
-            }
-            _ => false,
+        let mut shard = self.shard(hash);
+        let is_awaited = shard.places.get(&hash) == Some(&IndexPlace::Pending(ticket));
+        if is_awaited {
+            shard.set(hash, Some(IndexPlace::Written(location)));
         }
+        is_awaited
     }
 
     /// The announced resource is not written after all.
     pub(crate) fn withdraw(&self, hash: KeyHash, ticket: Ticket) {
         let mut shard = self.shard(hash);
         if shard.places.get(&hash) == Some(&IndexPlace::Pending(ticket)) {
-            shard.places.remove(&hash);
+            shard.set(hash, None);
         }
     }
 
     /// What is known of a key does not count any more.
     pub(crate) fn forget(&self, hash: KeyHash) -> Forgotten {
-        match self.shard(hash).places.remove(&hash) {
+        match self.shard(hash).set(hash, None) {
             None => Forgotten::Nothing,
             Some(IndexPlace::Pending(_)) => Forgotten::Pending,
             Some(IndexPlace::Written(_)) => Forgotten::Written,
@@ -129,14 +149,14 @@ impl DiskIndex {
         let mut shard = self.shard(hash);
         let is_it = shard.places.get(&hash) == Some(&IndexPlace::Written(location));
         if is_it {
-            shard.places.remove(&hash);
+            shard.set(hash, None);
         }
         is_it
     }
 
     /// A record that was found in the log. Later ones count.
     pub(crate) fn recovered(&self, hash: KeyHash, location: Location) {
-        self.shard(hash).places.insert(hash, IndexPlace::Written(location));
+        self.shard(hash).set(hash, Some(IndexPlace::Written(location)));
     }
 
     /// Forgets what is in segments before this one.
@@ -150,10 +170,13 @@ impl DiskIndex {
         }
     }
 
-    /// How many resources are on disk or announced.
+    /// How many resources are on disk.
     pub(crate) fn entries(&self) -> usize {
-        let shards = self.shards.iter();
-        shards.map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).places.len()).sum()
+        let written = |shard: &Mutex<IndexShard>| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.places.len() - shard.pending
+        };
+        self.shards.iter().map(written).sum()
     }
 
     fn shard(&self, hash: KeyHash) -> MutexGuard<'_, IndexShard> {

@@ -13,9 +13,9 @@ fn a_resource_counts_from_when_it_is_written_unless_something_newer_came() {
     let index = DiskIndex::new();
     let ticket = index.announce(HASH);
     assert!(index.contains(HASH) && index.awaits(HASH, ticket));
-    assert_eq!(index.find(HASH), None);
+    assert_eq!((index.find(HASH), index.entries()), (None, 0));
     assert!(index.written(HASH, ticket, at(1)));
-    assert_eq!(index.find(HASH), Some(at(1)));
+    assert_eq!((index.find(HASH), index.entries()), (Some(at(1)), 1));
 
     let second = index.announce(HASH);
     assert_eq!(index.find(HASH), None, "the older one is void");

@@ -15,7 +15,7 @@ const MISS: &str = "fwd=uri-miss; fwd-status=200; stored";
 fn keys(directory: &Path, more: &str) -> String {
     format!(
         "memory = \"1MiB\"\nobject_max = \"512KiB\"\n[cache.disk]\ndirectory = \"{}\"\n\
-         size = \"64MiB\"\n{more}",
+         size = \"64MiB\"\nread_timeout = \"20s\"\n{more}",
         directory.display()
     )
 }
