@@ -213,13 +213,13 @@ impl DiskTier {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        let hash = KeyHash::of(key);
         // An older one on disk must not count if this is not written.
-        self.forget(key);
+        self.forget_hashed(hash);
         // While this is held no purge overtakes: what is written after a purge has been through it.
         let history = self.history();
         let effect = |names: &_, through| history.effect_on(key, names, through);
         let Some(resource) = resource.purged(history.newest(), effect) else { return };
-        let hash = KeyHash::of(key);
         let ticket = self.index.announce(hash);
         self.status.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let key = key.into();
@@ -242,7 +242,10 @@ impl DiskTier {
 
     /// Removes a key from the store. The caller keeps the key from being loaded meanwhile.
     pub fn forget(&self, key: &str) {
-        let hash = KeyHash::of(key);
+        self.forget_hashed(KeyHash::of(key));
+    }
+
+    fn forget_hashed(&self, hash: KeyHash) {
         if self.index.forget(hash) == Forgotten::Written {
             self.send(WriteRequest::Removal(hash));
         }

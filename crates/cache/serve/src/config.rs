@@ -37,7 +37,7 @@ pub struct CacheConfig {
     pub heads: HeadLimits,
     /// How long clients are waited for.
     pub timeouts: ClientTimeouts,
-    /// What is behind the memory. None if nothing is.
+    /// The store behind the memory. None: memory is all there is.
     pub disk: Option<DiskConfig>,
     /// Values that clients store. None if they may not.
     pub puts: Option<PutsConfig>,

@@ -204,7 +204,7 @@ impl RunningService for Cache {
         let routes: Vec<_> =
             self.store.config.routes.all().iter().map(|route| &*route.id).collect();
         let on_disk = self.store.disk.as_ref().map_or(String::new(), |disk| {
-            format!(", and with {} resources on disk", disk.figures().entries)
+            format!("; resources on disk: {}", disk.figures().entries)
         });
         let routes = routes.join(", ");
         Some(format!("the cache is at {}, with the routes {routes}{on_disk}", self.address))

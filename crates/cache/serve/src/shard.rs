@@ -213,7 +213,7 @@ impl CacheShard {
     }
 
     /// Stores what a client has put. Returns its UUID.
-    pub fn put_value(&self, value: &PutValue) -> String {
+    pub fn put_value(&self, value: PutValue) -> String {
         let uuid = random_uuid();
         let response = value_response(value, self.now(), self.newest_purge());
         let handle = &mut self.handle.borrow_mut();

@@ -61,7 +61,7 @@ struct CacheView {
     purges_pending: usize,
     /// Responses that purges removed or made stale.
     purged: u64,
-    /// What is behind the memory. Null if nothing is.
+    /// The store behind the memory. Null without `[cache.disk]`.
     disk: Option<DiskView>,
     /// Values that clients store. Null if they may not.
     #[schemars(schema_with = "put_counts")]

@@ -69,7 +69,7 @@ impl PutsRequest<'_> {
             Ok(values) => {
                 counts.stored.add(values.len() as u64);
                 let uuids =
-                    values.into_iter().map(|value| json!({ "uuid": self.shard.put_value(&value) }));
+                    values.into_iter().map(|value| json!({ "uuid": self.shard.put_value(value) }));
                 let answer = json!({ "responses": uuids.collect::<Vec<_>>() });
                 let mut response = Response::new(CacheBody::from(Bytes::from(answer.to_string())));
                 let json = HeaderValue::from_static("application/json");

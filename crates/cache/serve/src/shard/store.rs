@@ -38,7 +38,7 @@ pub enum PurgeError {
 pub(crate) struct SharedStore {
     pub config: CacheConfig,
     pub fills: Arc<Fills>,
-    /// What is behind the memory. None if nothing is.
+    /// The store behind the memory. None without `[cache.disk]`.
     pub disk: Option<DiskTier>,
     directory: Directory<Resource>,
     /// For those without one of their own.

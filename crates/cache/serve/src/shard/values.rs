@@ -33,7 +33,7 @@ impl ValueStore {
         let (ttl, content) = (Seconds(ttl.as_secs()), text.as_bytes().to_vec());
         let value = PutValue { content_type, ttl, content };
         let (uuid, now) = (random_uuid(), UnixSeconds(runtime::process::unix_ms() / 1000));
-        let response = value_response(&value, now, self.0.purges().newest());
+        let response = value_response(value, now, self.0.purges().newest());
         self.0.put_value(&key_of(&uuid), response);
         Some(uuid)
     }
@@ -41,7 +41,7 @@ impl ValueStore {
 
 /// What is stored of a value.
 pub(crate) fn value_response(
-    value: &PutValue,
+    value: PutValue,
     now: UnixSeconds,
     purged_through: PurgeNumber,
 ) -> StoredResponse {
@@ -58,7 +58,7 @@ pub(crate) fn value_response(
         times: ExchangeTimes { requested: now, received: now },
         purged_through,
     };
-    let body = StoredBody::new(vec![value.content.clone().into()]);
+    let body = StoredBody::new(vec![value.content.into()]);
     let stored = StoredResponse::new(&received, &HeaderMap::new(), body, LifetimeRules::default());
     stored.expect("it varies by nothing")
 }
