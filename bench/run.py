@@ -21,6 +21,7 @@ from driver import (
     budgets,
     cache_core,
     cache_http,
+    cache_shards,
     campaigns,
     cold,
     hostile,
@@ -83,6 +84,7 @@ SCENARIOS = (
     "live-auctions",
     "cache-core",
     "cache",
+    "cache-shards",
     "cache-storms",
     "pacing",
 )
@@ -124,6 +126,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   live-auctions  what a feed costs the auctions beside it, with one subscriber and with a hundred
   cache-core the cache's directory: lock, look-up and hit ratio beside other locks and caches; all cores
   cache      hits per CPU-second of the cache over HTTP; bare hyper, nginx, Varnish, Traffic Server
+  cache-shards  the same with one to eight shards, beside bare hyper; needs two cores for each
   cache-storms  p99.9 of hits beside misses, purges and evictions
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
@@ -345,6 +348,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "live-auctions": lambda: live_auctions.live_auctions(bench, rounds, say),
         "cache-core": lambda: cache_core.cache_core(bench, rounds, say),
         "cache": lambda: cache_http.cache_http(bench, rounds, say),
+        "cache-shards": lambda: cache_shards.cache_shards(bench, rounds, say),
         "cache-storms": lambda: cache_http.cache_storms(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }

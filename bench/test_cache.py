@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from driver import cache_core, cache_http, report
+from driver import cache_core, cache_http, cache_shards, report
 from driver.programs import Bench
 from driver.throughput import Rounds
 
@@ -98,6 +98,24 @@ class Hits(unittest.TestCase):
         entry = cache_http.conclude(["vickrey", "hyper"], slow, [])
         self.assertTrue(entry["void"])
         self.assertEqual(len(entry["problems"]), 4)
+
+
+class Shards(unittest.TestCase):
+    def test_each_is_a_share_of_one_shard_in_its_round(self):
+        rounds = [
+            {"round": number, "cache": name, "shards": shards, "rate": 40e3 * shards, "errors": 0}
+            | {"per_cpu_s": one * share, "p999_us": 700}
+            for number, one in ((1, 80e3), (2, 40e3), (3, 80e3))
+            for name, shares in (("vickrey", (1.0, 0.9)), ("hyper", (1.0, 0.98)))
+            for shards, share in zip((1, 8), shares, strict=True)
+        ]
+        entry = cache_shards.conclude([1, 8], rounds)
+        page = report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
+        self.assertIn("| vickrey | 8 | 320,000 | 72,000 | 700 | 0.90 | at least 0.95: missed |", page)
+        self.assertIn("| hyper | 8 | 320,000 | 78,400 | 700 | 0.98 | – |", page)
+        self.assertFalse(entry["void"] or entry["problems"])
+        rounds[1]["rate"] = 200e3
+        self.assertTrue(cache_shards.conclude([1, 8], rounds)["void"])
 
 
 class Storms(unittest.TestCase):

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +80,21 @@ def origin(bench: Bench, *arguments: str) -> Iterator[str]:
 
 @contextmanager
 def cache(
-    bench: Bench, name: str, origin_url: str, keys: str = "", bytes_: int = 1024, slow_sync: bool = False
+    bench: Bench,
+    name: str,
+    origin_url: str,
+    keys: str = "",
+    bytes_: int = 1024,
+    slow_sync: bool = False,
+    cores: Sequence[int] = (),
 ) -> Iterator[CacheServer]:
     """One of the caches, with all its threads on the server's core. `keys` are more of Vickrey's, and so is
-    whether each sync of a file takes long."""
+    whether each sync of a file takes long. Vickrey and hyper may have a thread on each of several `cores`."""
+    threads, on = str(max(1, len(cores))), ",".join(map(str, cores)) or bench.server_core
     if name == "hyper":
         argv: Argv = [bench.programs / "bench-cache", "bare", "--bytes", str(bytes_), "--path", "/0"]
-        with Child(bench, name, argv, bench.server_core) as child:
+        argv += ["--threads", threads]
+        with Child(bench, name, argv, on) as child:
             port = child.wait_for(child.stdout, r'"listening":"127.0.0.1:(\d+)"')
             yield CacheServer(name, child, int(port))
         return
@@ -97,10 +105,10 @@ def cache(
             f'[admin]\nlisten = "127.0.0.1:0"\n[cache]\nlisten = "127.0.0.1:{port}"\n{keys}\n'
             f'[[cache.route]]\nid = "all"\norigin = "{origin_url}"\n'
         )
-        argv = [bench.programs / "vickrey", "serve", "--shards", "1", "--config", file]
+        argv = [bench.programs / "vickrey", "serve", "--shards", threads, "--config", file]
         if slow_sync:
             argv = ["env", f"LD_PRELOAD={slow_sync_library(bench.folder)}", *argv]
-        with Child(bench, name, argv, bench.server_core) as child:
+        with Child(bench, name, argv, on) as child:
             admin = child.wait_for(child.stderr, r"metrics and health at (http://[^\s,/]+)")
             yield CacheServer(name, child, port, admin)
         return

@@ -136,9 +136,9 @@ class Load:
 
 
 class Child:
-    """A process bound to a core, with its output in files."""
+    """A process bound to a core, or to several as taskset lists them, with its output in files."""
 
-    def __init__(self, bench: Bench, name: str, argv: Argv, core: int) -> None:
+    def __init__(self, bench: Bench, name: str, argv: Argv, core: int | str) -> None:
         self.name = name
         self.stdout, self.stderr = bench.folder / f"{name}.out", bench.folder / f"{name}.err"
         bound = ["taskset", "-c", str(core), *map(str, argv)]

@@ -2,7 +2,7 @@
 //! simulated origin, made anew for each request, and nothing else.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::json;
 use testbed::origin::ObjectBody;
-use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::Say;
 
@@ -33,31 +33,50 @@ pub struct Options {
     /// The path that its body is of, as a simulated origin's.
     #[arg(long, default_value = "/0")]
     path: String,
+    /// Threads, which take connections in turn.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
 }
 
 /// Serves until it is killed. Says its address first.
 pub fn run(options: &Options, say: Say<'_>) -> Result<()> {
     let body = Bytes::from(ObjectBody::new(&options.path, None, options.bytes).to_bytes());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(tokio::task::LocalSet::new().run_until(async {
-        let listener = TcpListener::bind(options.listen).await;
-        let listener = listener.with_context(|| format!("listening on {}", options.listen))?;
-        say(&json!({ "listening": listener.local_addr()? }))?;
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            let body = body.clone();
-            tokio::task::spawn_local(async move {
-                let service = service_fn(|_: Request<Incoming>| {
-                    let response = answer(body.clone());
-                    async { Ok::<_, Infallible>(response) }
-                });
-                // The client ends it.
-                let _ended =
-                    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-            });
-        }
-    }))
+    let listener = TcpListener::bind(options.listen);
+    let listener = listener.with_context(|| format!("listening on {}", options.listen))?;
+    say(&json!({ "listening": listener.local_addr()? }))?;
+    let threads: Vec<_> = (0..options.threads.max(1)).map(|_| serving(body.clone())).collect();
+    for (at, stream) in listener.incoming().enumerate() {
+        threads[at % threads.len()].send(stream?).context("a thread has ended")?;
+    }
+    Ok(())
+}
+
+/// A thread that serves the connections that are sent to it.
+fn serving(body: Bytes) -> UnboundedSender<TcpStream> {
+    let (sender, mut streams) = unbounded_channel();
+    std::thread::spawn(move || -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(tokio::task::LocalSet::new().run_until(async {
+            while let Some(stream) = streams.recv().await {
+                tokio::task::spawn_local(serve(stream, body.clone()));
+            }
+            Ok(())
+        }))
+    });
+    sender
+}
+
+async fn serve(stream: TcpStream, body: Bytes) -> Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    let stream = TokioIo::new(tokio::net::TcpStream::from_std(stream)?);
+    let service = service_fn(|_: Request<Incoming>| {
+        let response = answer(body.clone());
+        async { Ok::<_, Infallible>(response) }
+    });
+    // The client ends it.
+    let _ended = http1::Builder::new().serve_connection(stream, service).await;
+    Ok(())
 }
 
 /// The fields of a hit, with a date by hyper.

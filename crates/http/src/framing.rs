@@ -1,15 +1,10 @@
 //! Refuses messages with two framings before hyper sees them: one that has both `Content-Length` and
 //! `Transfer-Encoding` ends elsewhere for another reader (RFC 9112, section 6.3). Hyper drops the
-//! length in silence, so a proxy must look at the bytes itself.
+//! length in silence, so a proxy must look at the bytes itself. It also tells where messages end.
 //!
 //! A head that is refused gets a byte that no head may have; hyper then answers 400, or fails.
 
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use memchr::memchr;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Longest line of a head or of a chunk's size that is put together from several reads. Beyond it,
 /// hyper's own limits refuse the message.
@@ -23,6 +18,8 @@ pub struct FramingCheck {
     line: Vec<u8>,
     has_length: Option<u64>,
     has_coding: bool,
+    /// Whole messages so far.
+    messages: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +38,11 @@ enum MessagePart {
 }
 
 impl FramingCheck {
+    /// How many whole messages came. None within a message.
+    pub fn whole_messages(&self) -> Option<u64> {
+        (self.at == MessagePart::FirstLine && self.line.is_empty()).then_some(self.messages)
+    }
+
     /// Looks at the next bytes, and spoils a head that has two framings.
     pub fn follow(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
@@ -69,9 +71,14 @@ impl FramingCheck {
         }
     }
 
+    fn end_message(&mut self) -> MessagePart {
+        self.messages += 1;
+        MessagePart::FirstLine
+    }
+
     fn skip(&mut self, left: u64) {
         self.at = match (self.at, left) {
-            (MessagePart::Body(_), 0) => MessagePart::FirstLine,
+            (MessagePart::Body(_), 0) => self.end_message(),
             (MessagePart::Body(_), left) => MessagePart::Body(left),
             (_, 0) => MessagePart::ChunkSize,
             (_, left) => MessagePart::Chunk(left),
@@ -109,7 +116,7 @@ impl FramingCheck {
             MessagePart::Fields if line.is_empty() => {
                 self.at = match (self.has_coding, self.has_length) {
                     (true, _) => MessagePart::ChunkSize,
-                    (false, None | Some(0)) => MessagePart::FirstLine,
+                    (false, None | Some(0)) => self.end_message(),
                     (false, Some(length)) => MessagePart::Body(length),
                 };
                 true
@@ -125,7 +132,7 @@ impl FramingCheck {
             }
             MessagePart::Trailers => {
                 if line.is_empty() {
-                    self.at = MessagePart::FirstLine;
+                    self.at = self.end_message();
                 }
                 true
             }
@@ -141,9 +148,9 @@ impl FramingCheck {
         if first == b'c'
             && let Some(value) = value_of(line, b"content-length")
         {
-            // Hyper refuses one that is no number.
-            self.has_length =
-                Some(str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0));
+            // Hyper takes a list of equal numbers for one: another reader may not.
+            let Some(length) = length_of(value) else { return false };
+            self.has_length = Some(length);
         } else if first == b't' && value_of(line, b"transfer-encoding").is_some() {
             self.has_coding = true;
         }
@@ -158,70 +165,16 @@ fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
+/// None if it is not a number.
+fn length_of(digits: &[u8]) -> Option<u64> {
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
+}
+
 /// None if it is malformed.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.split(|byte| *byte == b';').next()?.trim_ascii();
     u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
-}
-
-/// A stream whose messages are followed as they are read.
-#[derive(Debug)]
-pub struct FramingChecked<S> {
-    stream: S,
-    check: FramingCheck,
-}
-
-impl<S> FramingChecked<S> {
-    /// Follows the stream from the beginning of a message.
-    pub fn new(stream: S) -> Self {
-        Self { stream, check: FramingCheck::default() }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for FramingChecked<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = into.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(cx, into);
-        if matches!(read, Poll::Ready(Ok(()))) {
-            this.check.follow(&mut into.filled_mut()[before..]);
-        }
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for FramingChecked<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,18 @@
-//! Refuses request heads that RFC 9112 forbids and hyper accepts.
+//! Limits on request heads, and what is refused that RFC 9112 forbids and hyper accepts.
 
 use hyper::Version;
 use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
+
+/// Limits on request heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// Most bytes, including the request line.
+    pub bytes_max: usize,
+    /// Most header fields.
+    pub fields_max: usize,
+}
 
 /// Why a request gets status 400 and its connection closes: the bytes after it cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +62,7 @@ fn is_host(value: &[u8]) -> bool {
 
 /// Whether it is a name of letters, digits, dots and hyphens, or an IPv4 address, with an optional
 /// port: nearly every host is.
-fn is_plain_host(value: &[u8]) -> bool {
+pub(crate) fn is_plain_host(value: &[u8]) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     let end = value.iter().position(|byte| !is_of_name(byte)).unwrap_or(value.len());
     match value[end..] {

@@ -12,6 +12,7 @@ pub mod framing;
 pub mod gzip;
 pub mod head;
 pub mod interim;
+pub mod plain;
 pub mod query;
 pub mod server;
 pub mod tls;

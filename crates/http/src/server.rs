@@ -6,9 +6,10 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -16,17 +17,12 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
+use crate::head::HeadLimits;
+use crate::interim::{InterimSlot, WithInterim};
+use crate::plain::{MadeResponses, PlainFirst, PlainHandler};
+
 /// An error of a connection or a body.
 pub type BoxError = Box<dyn Error + Send + Sync>;
-
-/// Limits on request heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadLimits {
-    /// Most bytes, including the request line.
-    pub bytes_max: usize,
-    /// Most header fields.
-    pub fields_max: usize,
-}
 
 /// Most concurrent requests of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
@@ -34,7 +30,7 @@ const STREAMS_MAX: u32 = 128;
 /// Answers the requests of one connection.
 pub trait HttpHandler: 'static {
     /// Response body. It is streamed as fast as the client reads.
-    type Body: Body<Data = Bytes, Error: Into<BoxError>> + 'static;
+    type Body: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static;
 
     /// Answers a request, whose body arrives as a stream.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>>;
@@ -64,6 +60,80 @@ where
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+    }
+}
+
+/// Like [`serve_http1`], for a cache or another intermediary (RFC 9110, section 3.7): plain GETs may
+/// be answered before hyper sees them, messages with two framings are refused, and what comes into
+/// `interim` is sent.
+///
+/// # Errors
+/// If the client violates the protocol or the connection fails.
+pub async fn serve_intermediary<S, H>(
+    stream: S,
+    limits: HeadLimits,
+    interim: InterimSlot,
+    handler: &Rc<H>,
+    drain: impl Future<Output = ()>,
+) -> Result<(), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: HttpHandler + PlainHandler,
+{
+    let made = MadeResponses::default();
+    let plain = PlainFirst::new(stream, limits, Rc::clone(handler), made.clone());
+    let stream = TokioIo::new(WithInterim::new(plain.clone(), interim));
+    let service = service_fn(|request| async {
+        let response = handler.answer(request).await;
+        let count = |body| CountedBody { body, made: made.clone() };
+        Ok::<_, Infallible>(response.map(count))
+    });
+    let mut connection = pin!(http1_builder(limits).serve_connection(stream, service));
+    let mut drain = pin!(drain);
+    let mut is_draining = false;
+    std::future::poll_fn(|cx| {
+        if !is_draining && drain.as_mut().poll(cx).is_ready() {
+            is_draining = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        // Hyper must know of the drain; otherwise it has nothing to do before the next message.
+        if !is_draining {
+            ready!(plain.poll_plain(cx));
+        }
+        connection.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// A body that counts its response once hyper needs it no more.
+struct CountedBody<B> {
+    body: B,
+    made: MadeResponses,
+}
+
+impl<B> Drop for CountedBody<B> {
+    fn drop(&mut self) {
+        self.made.count();
+    }
+}
+
+impl<B: Body + Unpin> Body for CountedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

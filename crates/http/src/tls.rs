@@ -1,8 +1,13 @@
 //! The certificates that a client trusts.
 
+use std::sync::Arc;
+
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
+
+/// Certificate authorities, as DER.
+pub type Authorities = Arc<[CertificateDer<'static>]>;
 
 /// Trusts `authorities`, or the system's if None. The handshake offers no ALPN protocol.
 pub fn client_config(authorities: Option<&[CertificateDer<'static>]>) -> ClientConfig {

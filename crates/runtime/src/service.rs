@@ -43,14 +43,15 @@ pub use connection::{
     HttpService,
 };
 pub use descriptors::{DescriptorNeeds, TooFewDescriptors};
-pub use http_kit::server::{BoxError, HeadLimits, Upgraded};
+pub use http_kit::head::HeadLimits;
+pub use http_kit::server::{BoxError, Upgraded};
 pub use ports::{Port, Ports};
 pub use services::{Link, Services};
 pub use shards::{LoneOptions, LoneService};
 pub use shell::{Shell, ShellError, ShellOptions};
 pub use shell_config::{ShellConfig, ShellFile};
 pub use timeouts::ClientTimeouts;
-pub use tls::{ClientCertificates, parse_identity, read_server};
+pub use tls::{ClientCertificates, parse_identity, read_authorities, read_server};
 
 /// A future that stays on one shard.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;

@@ -49,11 +49,13 @@ impl<'u> TargetUri<'u> {
     }
 
     fn host_and_port(&self) -> (&'u str, Option<&'u str>) {
-        let authority = self.authority.rsplit_once('@').map_or(self.authority, |(_, host)| host);
-        match authority.rsplit_once(':') {
-            // The colons of an address are between brackets.
-            Some((host, port)) if !port.contains(']') => (host, Some(port)),
-            _ => (authority, None),
+        let user_end = self.authority.bytes().rposition(|byte| byte == b'@');
+        let authority = &self.authority[user_end.map_or(0, |at| at + 1)..];
+        // The colons of an address are between brackets.
+        let end = authority.bytes().rposition(|byte| matches!(byte, b':' | b']'));
+        match end.filter(|at| authority.as_bytes()[*at] == b':') {
+            Some(colon) => (&authority[..colon], Some(&authority[colon + 1..])),
+            None => (authority, None),
         }
     }
 
@@ -74,10 +76,11 @@ impl<'u> TargetUri<'u> {
             false => key.push_str(host),
         }
         if let Some(port) = port.filter(|port| *port != default) {
-            let _infallible = write!(key, ":{port}");
+            key.push(':');
+            key.push_str(itoa::Buffer::new().format(port));
         }
         match self.path {
-            path if path.contains('%') || path.contains("/.") => {
+            path if !is_normal_path(path) => {
                 key.push_str(&normal_path(path));
             }
             "" => key.push('/'),
@@ -129,6 +132,16 @@ impl CacheKey {
         let rest = self.0.split_once("://").map_or(&*self.0, |(_, rest)| rest);
         rest.split_at(rest.find('/').unwrap_or(rest.len()))
     }
+}
+
+/// Whether it has neither escapes nor segments that begin with a dot.
+fn is_normal_path(path: &str) -> bool {
+    let mut before = 0;
+    path.bytes().all(|byte| {
+        let is_normal = byte != b'%' && !(before == b'/' && byte == b'.');
+        before = byte;
+        is_normal
+    })
 }
 
 /// Escapes of letters, digits, `-`, `.`, `_` and `~` undone, the others in capitals. A segment or

@@ -5,6 +5,7 @@
 pub mod cache_status;
 pub mod fields;
 pub mod key;
+pub mod origin_health;
 pub mod puts;
 pub mod rules;
 pub mod store;

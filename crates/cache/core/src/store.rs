@@ -10,3 +10,4 @@ pub mod purges;
 pub mod read_mostly;
 pub mod response;
 mod sieve;
+pub mod wire;

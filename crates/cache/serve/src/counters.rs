@@ -1,5 +1,6 @@
 //! What each shard counts for each route.
 
+use cache_core::rules::reuse::ServedFreshness;
 use runtime::metrics::{Counter, Histogram, PerShard};
 
 /// The counts of one route on one shard.
@@ -35,6 +36,17 @@ pub(crate) struct RouteCounts {
     pub fetched_bytes: Counter,
     /// From a request to the origin to the head of its answer.
     pub origin: Histogram,
+}
+
+impl RouteCounts {
+    /// Counts an answer of the store.
+    pub fn count_hit(&self, served: ServedFreshness, body_bytes: u64) {
+        match served.fresh_for {
+            Some(_) => self.hits.increment(),
+            None => self.stale.increment(),
+        }
+        self.hit_bytes.add(body_bytes);
+    }
 }
 
 /// What one shard counts of values that clients store.

@@ -331,7 +331,7 @@ impl ClientExchange<'_> {
         let forwarded =
             ForwardedRequest { reason, status: None, is_stored: false, is_collapsed: false };
         let (interim, received) = unbounded_channel();
-        let sent = self.routed.shard.origins.send(self.routed.route, request, Some(interim));
+        let sent = self.routed.shard.origins.send(self.routed.at, request, Some(interim));
         let begun = Instant::now();
         let sent = self.passing_interim(received, sent).await;
         counts.origin.record(begun.elapsed());
@@ -455,9 +455,13 @@ impl ClientExchange<'_> {
         self.routed.counts().failed.increment();
         let status = match error {
             OriginError::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+            OriginError::LeftAlone(_) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_GATEWAY,
         };
         let mut response = plain(status, &error.to_string());
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         set_status(&mut response, self.routed.name(), CacheStatus::Forwarded(forwarded));
         response
     }

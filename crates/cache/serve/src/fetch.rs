@@ -123,7 +123,7 @@ impl Fetch<'_> {
         counts.fetches.increment();
         let forwarded = head.for_store(self.route, lines.as_ref());
         let begun = Instant::now();
-        let sent = self.shard.origins.send(self.route, forwarded, request.interim.clone()).await;
+        let sent = self.shard.origins.send(request.route, forwarded, request.interim.clone()).await;
         counts.origin.record(begun.elapsed());
         if sent.as_ref().map_or(true, |response| response.status().is_server_error()) {
             counts.fetch_failures.increment();

@@ -1,5 +1,8 @@
 //! Requests to origins, and what is wrong with their answers.
 
+pub(crate) mod health;
+
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +15,7 @@ use cache_core::store::answer::ValidatorLines;
 use http_body_util::{Either, Full};
 use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestBody, RequestError};
 use http_kit::dns::SystemNames;
-use http_kit::tls::client_config;
+use http_kit::tls::{Authorities, client_config};
 use hyper::body::Incoming;
 use hyper::ext::on_informational;
 use hyper::header::{
@@ -23,7 +26,8 @@ use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::config::CacheRoute;
+use crate::config::{CacheRoute, CacheRoutes};
+use health::OriginsHealth;
 
 /// Idle connections to one origin, per shard.
 const IDLE_PER_ORIGIN_MAX: usize = 64;
@@ -47,6 +51,8 @@ pub(crate) enum OriginError {
     Stalled,
     #[error("the origin answered {0}")]
     Status(StatusCode),
+    #[error("the origin failed {0} times in a row, and is tried again soon")]
+    LeftAlone(u32),
     #[error("the request that fetched it ended")]
     Abandoned,
 }
@@ -73,29 +79,47 @@ pub(crate) struct InterimHead {
 pub(crate) type InterimSender = UnboundedSender<InterimHead>;
 
 /// Connections to all origins of one shard.
-pub(crate) struct Origins(HttpClient);
+pub(crate) struct Origins {
+    routes: CacheRoutes,
+    health: Arc<OriginsHealth>,
+    /// By route. Those that trust the same signers share one.
+    clients: Vec<Rc<HttpClient>>,
+}
 
 impl Origins {
     /// Must run within a runtime.
-    pub fn new(connections_max: usize) -> Rc<Self> {
-        let options = ClientOptions {
-            timeout: ANSWER_TIMEOUT_MAX,
-            idle_timeout: IDLE_TIMEOUT,
-            idle_per_host_max: IDLE_PER_ORIGIN_MAX.min(connections_max.max(1)),
-            connections_max: connections_max.max(1),
-            addresses: AddressRule::Any,
-            tls: Arc::new(client_config(None)),
+    pub fn new(routes: CacheRoutes, health: Arc<OriginsHealth>, connections_max: usize) -> Self {
+        let authorities = routes.all().iter().map(|route| route.authorities.as_ref());
+        let distinct: HashSet<_> = authorities.clone().collect();
+        let connections_max = (connections_max / distinct.len().max(1)).max(1);
+        let mut clients = HashMap::new();
+        let mut client = |authorities: Option<&Authorities>| {
+            let options = ClientOptions {
+                timeout: ANSWER_TIMEOUT_MAX,
+                idle_timeout: IDLE_TIMEOUT,
+                idle_per_host_max: IDLE_PER_ORIGIN_MAX.min(connections_max),
+                connections_max,
+                addresses: AddressRule::Any,
+                tls: Arc::new(client_config(authorities.map(|authorities| &**authorities))),
+            };
+            let new = || Rc::new(HttpClient::new(options, Arc::new(SystemNames::new())));
+            Rc::clone(clients.entry(authorities.cloned()).or_insert_with(new))
         };
-        Rc::new(Self(HttpClient::new(options, Arc::new(SystemNames::new()))))
+        let clients = authorities.map(&mut client).collect();
+        Self { routes, health, clients }
     }
 
     /// The head of the answer, checked, and its body as it comes. Interim answers go to `interim`.
     pub async fn send(
         &self,
-        route: &CacheRoute,
+        route: usize,
         mut request: Request<RequestBody>,
         interim: Option<InterimSender>,
     ) -> Result<Response<Incoming>, OriginError> {
+        let CacheRoute { id, health, answer_timeout, .. } = &*self.routes.all()[route];
+        if !self.health.admits(route) {
+            return Err(OriginError::LeftAlone(health.failures_max));
+        }
         if let Some(interim) = interim {
             // The client of origins bounds how many there are.
             on_informational(&mut request, move |head| {
@@ -108,8 +132,14 @@ impl Origins {
                 }
             });
         }
-        let answered = tokio::time::timeout(route.answer_timeout, self.0.send(request)).await;
-        let mut response = answered.map_err(|_| OriginError::TimedOut)??;
+        let sent = self.clients[route].send(request);
+        let answered = tokio::time::timeout(*answer_timeout, sent).await;
+        let answered = match answered {
+            Ok(answered) => answered.map_err(OriginError::from),
+            Err(_) => Err(OriginError::TimedOut),
+        };
+        self.health.record(route, id, answered.is_ok());
+        let mut response = answered?;
         let headers = response.headers_mut();
         // Two framings: what one reader takes for the end is the middle for another (RFC 9112,
         // section 6.3).

@@ -7,8 +7,11 @@ use std::rc::Rc;
 use cache_core::fields::forwarding::passes;
 use cache_core::key::{CacheKey, TargetUri};
 use cache_core::rules::control::RequestControl;
+use cache_core::rules::vary::RequestFields;
+use cache_core::store::wire::WrittenHit;
 use http_kit::head::MalformedHead;
-use hyper::header::{ALLOW, HOST, HeaderValue};
+use http_kit::plain::PlainGet;
+use hyper::header::{ALLOW, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use runtime::service::{
@@ -105,9 +108,38 @@ impl HttpService for CacheHttp {
         }
     }
 
+    fn answer_plain(&self, request: PlainGet<'_>, send: impl FnOnce(&[u8])) -> bool {
+        let PlainGet { authority, path, query, .. } = request;
+        let config = &self.shard.store.config;
+        if config.puts.as_ref().is_some_and(|puts| puts.path == path) {
+            return false;
+        }
+        let target = TargetUri { scheme: self.scheme, authority, path, query };
+        let Some(at) = config.routes.find(target.host(), path) else { return false };
+        let route = self.shard.route_at(at);
+        if !route.is_cached {
+            return false;
+        }
+        let written = self.shard.with_key(target, &route.query, |key| {
+            self.shard.write_hit(key, &PlainGetFields(request), route.reuse, send)
+        });
+        let Some(WrittenHit { served, body_bytes }) = written.flatten() else { return false };
+        self.shard.counts(at).count_hit(served, body_bytes);
+        true
+    }
+
     fn malformed(&self, problem: &MalformedHead) -> Response<CacheBody> {
         let name = &self.shard.store.config.name;
         error(name, StatusCode::BAD_REQUEST, &problem.to_string())
+    }
+}
+
+/// The fields of a plain GET, by which stored responses vary.
+struct PlainGetFields<'r>(PlainGet<'r>);
+
+impl RequestFields for PlainGetFields<'_> {
+    fn lines(&self, name: &HeaderName) -> impl Iterator<Item = &[u8]> {
+        self.0.lines(name.as_str())
     }
 }
 

@@ -86,13 +86,7 @@ impl<'r> RoutedRequest<'r> {
 
     /// What the client gets of the store's answer.
     pub fn hit(&self, answer: ReadyAnswer) -> Response<CacheBody> {
-        let served = answer.served;
-        let counts = self.counts();
-        match served.fresh_for {
-            Some(_) => counts.hits.increment(),
-            None => counts.stale.increment(),
-        }
-        counts.hit_bytes.add(answer.body.length());
+        self.counts().count_hit(answer.served, answer.body.length());
         self.shard.hit(answer)
     }
 }

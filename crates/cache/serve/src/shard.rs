@@ -16,10 +16,12 @@ use cache_core::key::{CacheKey, QueryRules, TargetUri};
 use cache_core::puts::PutValue;
 use cache_core::rules::control::RequestControl;
 use cache_core::rules::reuse::ReuseRules;
+use cache_core::rules::vary::RequestFields;
 use cache_core::store::answer::{AnswerContext, CacheAnswer, ClientRequest, ReadyAnswer};
 use cache_core::store::hot::HotKeys;
 use cache_core::store::purges::{KeyPurges, PurgeNumber, Purges};
 use cache_core::store::response::{Resource, StoredResponse};
+use cache_core::store::wire::WrittenHit;
 use hyper::header::{HeaderValue, VIA};
 use hyper::{HeaderMap, Response};
 use runtime::metrics::Padded;
@@ -45,7 +47,7 @@ const COUNTED_FIRST: u64 = 1_024;
 /// The cache on one shard.
 pub(crate) struct CacheShard {
     pub store: Arc<SharedStore>,
-    pub origins: Rc<Origins>,
+    pub origins: Origins,
     pub tasks: Tasks,
     /// Of requests that memory does not answer.
     pub admission: Admission,
@@ -53,6 +55,8 @@ pub(crate) struct CacheShard {
     pub via: HeaderValue,
     handle: RefCell<Handle>,
     buffer: RefCell<BytesMut>,
+    /// The message of a hit that is written at once.
+    message: RefCell<BytesMut>,
     purges: RefCell<PurgesView>,
     /// The key of the request that is looked up.
     key: RefCell<String>,
@@ -87,13 +91,18 @@ impl CacheShard {
         let via = format!("1.1 {}", store.config.name);
         Rc::new(Self {
             purges: RefCell::new(store.purges_view()),
+            origins: Origins::new(
+                store.config.routes.clone(),
+                Arc::clone(&store.health),
+                parts.connections_max,
+            ),
             store,
-            origins: Origins::new(parts.connections_max),
             tasks,
             admission,
             via: HeaderValue::try_from(via).expect("a name is a token"),
             handle: RefCell::new(handle),
             buffer: RefCell::new(BytesMut::with_capacity(BUFFER_BYTES)),
+            message: RefCell::default(),
             key: RefCell::default(),
             requests: Cell::default(),
             hot: parts.hot,
@@ -161,6 +170,29 @@ impl CacheShard {
                 resource.answer(request, context, &mut buffer)
             })
         })
+    }
+
+    /// Writes the message of a hit that can be sent at once, and hands it to `send`. None if the
+    /// request is to be answered otherwise.
+    pub fn write_hit(
+        &self,
+        key: &str,
+        request: &impl RequestFields,
+        rules: ReuseRules,
+        send: impl FnOnce(&[u8]),
+    ) -> Option<WrittenHit> {
+        let mut message = self.message.borrow_mut();
+        message.clear();
+        let written = self.with_purges(key, |purges| {
+            let context = self.context(purges, rules);
+            self.store.probe(&mut self.handle.borrow_mut(), key, |resource| {
+                resource.write_hit(request, context, &mut message)
+            })
+        });
+        let written = written.flatten()?;
+        self.count(key);
+        send(&message);
+        Some(written)
     }
 
     /// The answer of a response that the origin has just validated, or that may stand in for an

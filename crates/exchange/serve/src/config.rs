@@ -9,7 +9,6 @@ mod guard;
 mod notices;
 mod pacer;
 mod terms;
-mod tls;
 mod unique_ids;
 mod values;
 

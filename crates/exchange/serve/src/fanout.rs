@@ -23,7 +23,7 @@ pub use peer::PoolLimits;
 pub use pool::{DspPool, DspReactor};
 pub use round::ask_all;
 pub use round::request::DspRequest;
-pub use sockets::tls::{Authorities, TlsOptions};
+pub use sockets::tls::TlsOptions;
 
 #[cfg(test)]
 mod tests;

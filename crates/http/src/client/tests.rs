@@ -10,7 +10,8 @@ use tokio::task::LocalSet;
 use super::*;
 use crate::address::parse_network;
 use crate::dns::Resolved;
-use crate::server::{HeadLimits, HttpHandler, serve_http2};
+use crate::head::HeadLimits;
+use crate::server::{HttpHandler, serve_http2};
 use crate::tls::client_config;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use http_kit::body::{BodyError, BodyLimits, read_encoded};
+use http_kit::head::HeadLimits;
 use http_kit::head::check_head;
-use http_kit::server::{HeadLimits, HttpHandler, serve_http1};
+use http_kit::server::{HttpHandler, serve_http1};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderMap, ORIGIN};
 use hyper::{Method, Request, Response};

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http_kit::framing::FramingChecked;
-use http_kit::head::{MalformedHead, check_head};
-use http_kit::interim::{InterimSlot, WithInterim};
+use http_kit::head::{HeadLimits, MalformedHead, check_head};
+use http_kit::interim::InterimSlot;
+use http_kit::plain::{PlainGet, PlainHandler};
 use http_kit::server::{
-    BoxError, HeadLimits, HttpHandler, UpgradeSlot, Upgraded, serve_http1, serve_http2,
+    BoxError, HttpHandler, UpgradeSlot, Upgraded, serve_http1, serve_http2, serve_intermediary,
     serve_upgradable,
 };
 use hyper::body::{Body, Bytes, Incoming};
@@ -82,7 +82,7 @@ pub struct ClientConnection {
 /// Answers the requests of one connection.
 pub trait HttpService: 'static {
     /// Response body. It is streamed as fast as the client reads.
-    type Body: Body<Data = Bytes, Error: Into<BoxError>> + 'static;
+    type Body: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static;
 
     /// Whether requests may upgrade the connection to another protocol.
     const UPGRADES: bool = false;
@@ -93,6 +93,14 @@ pub trait HttpService: 'static {
 
     /// Answers a request, whose body arrives as a stream.
     fn answer(&self, request: HttpRequest) -> impl Future<Output = Response<Self::Body>>;
+
+    /// Answers a plain GET of a service that passes requests on, if it can do so at once: see
+    /// [`PlainHandler::answer_plain`]. The request is neither counted as under way nor dated.
+    fn answer_plain(&self, request: PlainGet<'_>, send: impl FnOnce(&[u8])) -> bool {
+        // Most services have no use for it.
+        let _ = (request, send);
+        false
+    }
 
     /// The answer to a malformed head. The connection closes after it.
     fn malformed(&self, problem: &MalformedHead) -> Response<Self::Body>;
@@ -217,8 +225,8 @@ impl ClientConnection {
             let served = serve_upgradable(stream, heads, &requests.upgrade, &requests, drain);
             activity.limited(&timeouts, served).await
         } else if let Some(interim) = requests.interim.clone() {
-            let stream = WithInterim::new(FramingChecked::new(stream), interim);
-            let served = Box::pin(serve_http1(stream, heads, &requests, drain));
+            let served = serve_intermediary(stream, heads, interim, &requests, drain);
+            let served = Box::pin(served);
             activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await
         } else {
             let served = Box::pin(serve_http1(stream, heads, &requests, drain));
@@ -280,6 +288,16 @@ impl<H: HttpService> HttpHandler for Requests<H> {
         // Bytes read for this request must not date the next one.
         self.clock.reset();
         response
+    }
+}
+
+impl<H: HttpService> PlainHandler for Requests<H> {
+    fn answer_plain(&self, request: PlainGet<'_>, send: impl FnOnce(&[u8])) -> bool {
+        self.service.answer_plain(request, send)
+    }
+
+    fn answered_plain(&self) {
+        self.activity.answered_at_once();
     }
 }
 

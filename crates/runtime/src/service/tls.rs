@@ -1,8 +1,9 @@
-//! A listener's certificate, and the authority of its clients' certificates, from the configuration.
-//! It must not know what is served.
+//! A listener's certificate, the authority of its clients' certificates, and those of the servers that
+//! a service asks, from the configuration. It must not know what is served.
 
 use std::sync::Arc;
 
+use http_kit::tls::Authorities;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,6 +20,24 @@ pub enum ClientCertificates {
     None,
     /// If the configuration names their authority: the key `client_ca`.
     Configurable,
+}
+
+/// Reads `ca`: the authorities of servers. None if the system's are trusted.
+pub fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
+    let pem = s.secret(
+        "ca",
+        Optional("file:/etc/vickrey/servers-ca.pem"),
+        "CA certificates for verifying servers, in PEM. If absent, the system's CA certificates.",
+    )?;
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(pem.expose().as_bytes()).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Some(certificates.into()),
+        _ => {
+            s.problem("ca", "***", "holds no certificate in PEM");
+            None
+        }
+    }
 }
 
 /// Reads `certificate`, `key` and perhaps `client_ca`. `protocols` are the names for ALPN, in order

@@ -108,6 +108,14 @@ impl Activity {
         self.0.phase.set(ConnectionPhase::Idle(now));
     }
 
+    /// Records that a request was answered as soon as it was read.
+    pub fn answered_at_once(&self) {
+        if let ConnectionPhase::Head(since) = self.0.phase.get() {
+            self.0.entry.set_idle(since.into_std());
+            self.0.phase.set(ConnectionPhase::Idle(since));
+        }
+    }
+
     /// Runs `serve`, which must read the connection through an [`ActiveStream`], to its end.
     ///
     /// # Errors

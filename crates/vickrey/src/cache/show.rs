@@ -61,6 +61,7 @@ pub(super) fn stat(cache: &Value, out: &mut dyn Write) -> io::Result<()> {
 fn routes(routes: &[Value], out: &mut dyn Write) -> io::Result<()> {
     let head = [
         Text("route"),
+        Text("origin"),
         Figures("hit ratio"),
         Figures("hits"),
         Figures("stale"),
@@ -77,6 +78,7 @@ fn routes(routes: &[Value], out: &mut dyn Write) -> io::Result<()> {
         let of = |key: &str| count(&route["counts"][key]);
         [
             text(&route["id"]),
+            if route["is_origin_up"] == false { "left alone" } else { "up" }.to_owned(),
             hit_ratio(&route["counts"]),
             of("hits"),
             of("stale_served"),

@@ -99,7 +99,7 @@ fn commands_show_and_purge_what_is_stored() {
     cache.run(
         &["stat"],
         0,
-        &["resources   4, in ", "of 256.0 MiB", "ads       20.0 %     1      0       4"],
+        &["resources   4, in ", "of 256.0 MiB", "ads    up         20.0 %     1      0       4"],
         &[],
     );
     // As clients write it: other parameters do not count, nor does the scheme of a proxy in front.

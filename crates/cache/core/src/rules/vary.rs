@@ -1,7 +1,19 @@
 //! Which requests a stored response answers (`Vary`: RFC 9111, section 4.1).
 
 use http::header::{ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, VARY};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header fields of a request, in any form.
+pub trait RequestFields {
+    /// The lines of a field.
+    fn lines(&self, name: &HeaderName) -> impl Iterator<Item = &[u8]>;
+}
+
+impl RequestFields for HeaderMap {
+    fn lines(&self, name: &HeaderName) -> impl Iterator<Item = &[u8]> {
+        self.get_all(name).iter().map(HeaderValue::as_bytes)
+    }
+}
 
 /// The request's values of the header fields by which a response varies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,7 +66,7 @@ impl Variant {
     }
 
     /// Whether a request selects it.
-    pub fn matches(&self, request: &HeaderMap) -> bool {
+    pub fn matches(&self, request: &impl RequestFields) -> bool {
         self.fields.iter().all(|field| normal_value(request, &field.name) == field.value)
     }
 }
@@ -76,14 +88,14 @@ pub fn nominated_fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
 }
 
 /// Joins all lines of a field and normalises the value. None if the field is absent.
-fn normal_value(headers: &HeaderMap, name: &HeaderName) -> Option<Box<[u8]>> {
-    let mut lines = headers.get_all(name).iter().peekable();
+fn normal_value(request: &impl RequestFields, name: &HeaderName) -> Option<Box<[u8]>> {
+    let mut lines = request.lines(name).peekable();
     lines.peek()?;
     if !is_list(name) {
-        let lines: Vec<_> = lines.map(|line| line.as_bytes().trim_ascii()).collect();
+        let lines: Vec<_> = lines.map(<[u8]>::trim_ascii).collect();
         return Some(lines.join(&b", "[..]).into());
     }
-    let elements = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
     let mut elements: Vec<Vec<u8>> = elements
         .map(|element| {
             let without_space = element.iter().filter(|byte| !matches!(byte, b' ' | b'\t'));

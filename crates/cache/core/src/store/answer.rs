@@ -290,7 +290,7 @@ fn append(buffer: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> Range<usi
     start..buffer.len()
 }
 
-fn append_number(to: &mut BytesMut, number: u64) {
+pub(super) fn append_number(to: &mut BytesMut, number: u64) {
     to.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 

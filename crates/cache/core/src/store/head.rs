@@ -2,6 +2,7 @@
 //! thread counts: names are constants of the process, values are copied.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -16,88 +17,96 @@ const NAME_BYTES_MAX: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct StoredHead {
     fields: Box<[StoredField]>,
-    /// Values, and the names that are not constants, one after the other.
-    text: Box<[u8]>,
+    /// As they go over HTTP/1.1: `name: value`, each with its line break.
+    lines: Box<[u8]>,
 }
 
 #[derive(Clone, Debug)]
 struct StoredField {
-    /// None if it is in the text, before the value.
-    name: Option<HeaderName>,
+    /// None if its name is copied.
+    constant: Option<HeaderName>,
     name_bytes: u16,
     value_bytes: u32,
+}
+
+/// Between name and value.
+const COLON: &[u8] = b": ";
+const LINE_BREAK: &[u8] = b"\r\n";
+
+/// A field and where it is in the lines.
+struct PlacedField<'f> {
+    field: &'f StoredField,
+    name: Range<usize>,
+    value: Range<usize>,
 }
 
 impl StoredHead {
     /// Copies header fields.
     pub fn new(headers: &HeaderMap) -> Self {
-        let mut text = Vec::new();
+        let mut lines = Vec::new();
         let field = |(name, value): (&HeaderName, &HeaderValue)| {
-            let constant = constant_name(name);
-            let name_bytes = if constant.is_some() { "" } else { name.as_str() };
-            text.extend_from_slice(name_bytes.as_bytes());
-            text.extend_from_slice(value.as_bytes());
+            for part in [name.as_str().as_bytes(), COLON, value.as_bytes(), LINE_BREAK] {
+                lines.extend_from_slice(part);
+            }
             StoredField {
-                name: constant,
-                name_bytes: u16::try_from(name_bytes.len()).expect("http limits names to 64 KiB"),
+                constant: constant_name(name),
+                name_bytes: u16::try_from(name.as_str().len()).expect("http limits names"),
                 value_bytes: u32::try_from(value.len()).expect("heads are limited"),
             }
         };
         let fields = headers.iter().map(field).collect();
-        Self { fields, text: text.into() }
+        Self { fields, lines: lines.into() }
     }
 
     /// In memory.
     pub fn bytes(&self) -> usize {
-        self.text.len() + size_of_val(&*self.fields)
+        self.lines.len() + size_of_val(&*self.fields)
     }
 
-    /// Appends what [`Self::headers`] needs.
+    /// Appends its lines, as they go over HTTP/1.1, of which [`Self::headers`] makes fields.
     pub fn copy_to(&self, copy: &mut BytesMut) {
-        copy.extend_from_slice(&self.text);
+        copy.extend_from_slice(&self.lines);
     }
 
     /// The fields whose names `wanted` says yes to, with values that are slices of the copy.
     pub fn headers(&self, copy: &Bytes, wanted: impl Fn(&HeaderName) -> bool) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(self.fields.len() + ADDED_MAX);
-        let mut at = 0;
-        for field in &self.fields {
-            let name_end = at + usize::from(field.name_bytes);
-            let end = name_end + field.value_bytes as usize;
-            let name = match &field.name {
-                Some(name) => name.clone(),
-                None => HeaderName::from_bytes(&copy[at..name_end]).expect("it was a name"),
+        for PlacedField { field, name, value } in self.placed() {
+            let name = match &field.constant {
+                Some(constant) => constant.clone(),
+                None => HeaderName::from_bytes(&copy[name]).expect("it was a name"),
             };
             if wanted(&name) {
-                let value = HeaderValue::from_maybe_shared(copy.slice(name_end..end));
+                let value = HeaderValue::from_maybe_shared(copy.slice(value));
                 headers.append(name, value.expect("it was a value"));
             }
-            at = end;
         }
         headers
     }
 
     /// All fields, as a copy.
     pub fn to_headers(&self) -> HeaderMap {
-        self.headers(&Bytes::copy_from_slice(&self.text), |_| true)
+        self.headers(&Bytes::copy_from_slice(&self.lines), |_| true)
     }
 
     /// A field's first value. None if it is absent.
     pub fn first(&self, name: &HeaderName) -> Option<&[u8]> {
+        let is_it = |placed: &PlacedField<'_>| match &placed.field.constant {
+            Some(constant) => constant == name,
+            None => self.lines[placed.name.clone()] == *name.as_str().as_bytes(),
+        };
+        self.placed().find(is_it).map(|placed| &self.lines[placed.value])
+    }
+
+    fn placed(&self) -> impl Iterator<Item = PlacedField<'_>> {
         let mut at = 0;
-        for field in &self.fields {
-            let name_end = at + usize::from(field.name_bytes);
-            let end = name_end + field.value_bytes as usize;
-            let is_it = match &field.name {
-                Some(constant) => constant == name,
-                None => self.text[at..name_end] == *name.as_str().as_bytes(),
-            };
-            if is_it {
-                return Some(&self.text[name_end..end]);
-            }
-            at = end;
-        }
-        None
+        self.fields.iter().map(move |field| {
+            let name = at..at + usize::from(field.name_bytes);
+            let start = name.end + COLON.len();
+            let value = start..start + field.value_bytes as usize;
+            at = value.end + LINE_BREAK.len();
+            PlacedField { field, name, value }
+        })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::rules::reuse::StoredFreshness;
 use crate::rules::storing::{ExchangeHeads, StoringRules, check_storing};
 use crate::rules::validation::freshening::freshen;
 use crate::rules::validation::validators::{EntityTag, Validators};
-use crate::rules::vary::Variant;
+use crate::rules::vary::{RequestFields, Variant};
 
 /// Longest body that a hit copies while it has the lock. Longer ones are shared by a count, which
 /// costs little beside their bytes.
@@ -265,7 +265,7 @@ impl StoredResponse {
     }
 
     /// Whether it may answer a request.
-    pub fn matches(&self, request: &HeaderMap) -> bool {
+    pub fn matches(&self, request: &impl RequestFields) -> bool {
         self.variant.matches(request)
     }
 
@@ -307,7 +307,7 @@ pub struct Resource {
 
 impl Resource {
     /// The newest that answers a request (RFC 9111, section 4.1). None if none does.
-    pub fn select(&self, request: &HeaderMap) -> Option<&StoredResponse> {
+    pub fn select(&self, request: &impl RequestFields) -> Option<&StoredResponse> {
         self.responses.iter().find(|response| response.matches(request))
     }
 

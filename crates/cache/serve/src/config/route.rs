@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use cache_core::fields::dates::Seconds;
 use cache_core::key::QueryRules;
+use cache_core::origin_health::HealthRules;
 use cache_core::rules::reuse::ReuseRules;
 use cache_core::rules::storing::StoringRules;
 use cache_core::store::response::LifetimeRules;
+use http_kit::tls::Authorities;
 use hyper::header::{HeaderName, HeaderValue};
 use runtime::config::{Optional, Required, Section, ms, secs};
+use runtime::service::read_authorities;
 use url::Url;
 
 /// Longest span of the configuration that is not a timeout: a year.
@@ -40,6 +43,10 @@ pub struct CacheRoute {
     pub reuse: ReuseRules,
     /// What is stored beyond the standard.
     pub storing: StoringRules,
+    /// Trusted signers of the origin's certificate. None: the system's.
+    pub authorities: Option<Authorities>,
+    /// When the origin is left alone.
+    pub health: HealthRules,
     /// Longest wait for a connection and the head of an answer.
     pub answer_timeout: Duration,
     /// Longest wait for the next bytes of a body.
@@ -97,6 +104,8 @@ impl CacheRoute {
                      cookie.",
                 ),
             },
+            authorities: read_authorities(s),
+            health: read_health(s),
             answer_timeout: s.duration(
                 "answer_timeout",
                 "10s",
@@ -179,6 +188,24 @@ fn read_reuse(s: &mut Section<'_>) -> ReuseRules {
             range(),
             "How stale an answer may be if the origin fails, if it does not say so (RFC 5861).",
         )),
+    }
+}
+
+fn read_health(s: &mut Section<'_>) -> HealthRules {
+    HealthRules {
+        failures_max: s.integer(
+            "failures_max",
+            10,
+            0..=1_000,
+            "After so many requests in a row without an answer, the origin is left alone: requests get \
+             a stale answer where that is allowed, else status 503. 0: it is always asked.",
+        ),
+        pause: s.duration(
+            "failure_pause",
+            "1s",
+            ms(10)..=secs(600),
+            "How long an origin is left alone before one request tries it.",
+        ),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cache_core::fields::dates::UnixSeconds;
 use cache_core::fields::surrogate::is_surrogate_key;
 use cache_core::key::{CacheKey, QueryRules, TargetUri};
+use cache_core::origin_health::OriginHealth;
 use cache_core::store::hot::{HotKeys, KeyCount};
 use cache_core::store::purges::{KeyPurges, Purge, PurgeEffect, PurgeScope};
 use cache_core::store::response::StoredResponse;
@@ -24,7 +25,7 @@ use serde_json::json;
 
 use super::metrics::{COUNTS, PUT_COUNTS, PutCount, RouteCount};
 use crate::config::CacheRoute;
-use crate::counters::{CountsByRoute, PutCounts};
+use crate::counters::{CountsByRoute, PutCounts, RouteCounts};
 use crate::shard::store::SharedStore;
 
 const JSON: &[&str] = &["application/json"];
@@ -98,6 +99,8 @@ struct DiskView {
 struct RouteView {
     id: String,
     origin: String,
+    /// False while it is left alone, since it failed too often.
+    is_origin_up: bool,
     #[schemars(schema_with = "route_counts")]
     counts: CountsByLabel,
 }
@@ -241,6 +244,8 @@ pub(crate) fn unconfigured() -> Api {
     Api::unconfigured(routes(), message)
 }
 
+type RouteState<'s> = ((&'s Arc<CacheRoute>, &'s OriginHealth), &'s PerShard<RouteCounts>);
+
 fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
     let CacheApi { listen, store, counts, put_counts, .. } = cache;
     let put = |(name, _, count): PutCount| {
@@ -248,7 +253,7 @@ fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
         (put_label(name), values.fold(0, u64::wrapping_add))
     };
     let occupancy = store.occupancy();
-    let route = |(route, shards): (&Arc<CacheRoute>, &PerShard<_>)| {
+    let route = |((route, health), shards): RouteState<'_>| {
         let sum = |(name, _, count): RouteCount| {
             let values = shards.iter().map(|shard| count(shard).value());
             (label(name), values.fold(0, u64::wrapping_add))
@@ -256,6 +261,7 @@ fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
         RouteView {
             id: route.id.clone(),
             origin: route.origin.as_str().trim_end_matches('/').to_owned(),
+            is_origin_up: health.is_up(),
             counts: COUNTS.map(sum).into(),
         }
     };
@@ -270,7 +276,15 @@ fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
         purged: store.purged_count(),
         disk: disk_view(store),
         puts: store.config.puts.as_ref().map(|_| PUT_COUNTS.map(put).into()),
-        routes: store.config.routes.all().iter().zip(counts).map(route).collect(),
+        routes: store
+            .config
+            .routes
+            .all()
+            .iter()
+            .zip(store.health.all())
+            .zip(counts)
+            .map(route)
+            .collect(),
     }))
 }
 

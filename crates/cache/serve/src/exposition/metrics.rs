@@ -67,6 +67,11 @@ pub(crate) fn expose(
     for (route, shards) in store.config.routes.all().iter().zip(counts) {
         origins.sum(&[("route", &route.id)], shards.iter().map(|counts| &counts.origin))?;
     }
+    let mut up =
+        page.gauges("cache_origin_up", "0 while the route's origin is left alone, else 1.")?;
+    for (route, health) in store.config.routes.all().iter().zip(store.health.all()) {
+        up.value(&[("route", &route.id)], i64::from(health.is_up()))?;
+    }
     if store.config.puts.is_some() {
         for (name, help, count) in PUT_COUNTS {
             page.counters(name, help)?.sum(&[], puts.iter().map(count))?;

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 use crate::config::CacheConfig;
 use crate::fill::Fills;
+use crate::origin::health::OriginsHealth;
 
 /// Begins the keys of values, which are no URIs, and of which none is fetched.
 pub(crate) const VALUE_SCHEME: &str = "put:";
@@ -38,6 +39,8 @@ pub enum PurgeError {
 pub(crate) struct SharedStore {
     pub config: CacheConfig,
     pub fills: Arc<Fills>,
+    /// Of the routes' origins.
+    pub health: Arc<OriginsHealth>,
     /// The store behind the memory. None without `[cache.disk]`.
     pub disk: Option<DiskTier>,
     directory: Directory<Resource>,
@@ -68,6 +71,7 @@ impl SharedStore {
         let fills = Arc::new(Fills::new(config.limits.fetching_max));
         let purges = Purges::after(disk.as_ref().map(DiskTier::newest_purge).unwrap_or_default());
         let store = Self {
+            health: Arc::new(OriginsHealth::new(&config.routes)),
             config,
             fills,
             disk,

@@ -1,7 +1,9 @@
 //! Clients of a cache whose origin fails, breaks off and lies: what they get whole is right, and is
 //! stored; nothing else is.
 
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use testbed::cache::{CacheKeys, CacheLoad, CacheLoadOptions, CacheOutcomes};
@@ -9,7 +11,7 @@ use testbed::load::{self, LoadLength, LoadMode, LoadOptions, LoadReport};
 use testbed::origin::{self, OriginAct, OriginBehaviour, OriginFault, OriginOptions};
 use testbed::server::{Cut, ServerOptions};
 
-use super::fixtures::Proxy;
+use super::fixtures::{Proxy, until};
 
 const REQUESTS: usize = 60;
 
@@ -55,8 +57,8 @@ fn what_is_served_whole_is_right_and_nothing_else_is_stored() {
         let behaviour = OriginBehaviour { act: act.clone(), share_ppm: 300_000 };
         let server = ServerOptions::default();
         let origin = origin::start(&OriginOptions::default(), behaviour, &server).expect("a port");
-        let timeouts = "answer_timeout = \"200ms\"\nbody_timeout = \"200ms\"";
-        let proxy = Proxy::before(origin.address(), "object_max = \"64KiB\"", timeouts);
+        let keys = "failures_max = 0\nanswer_timeout = \"200ms\"\nbody_timeout = \"200ms\"";
+        let proxy = Proxy::before(origin.address(), "object_max = \"64KiB\"", keys);
         let calls = ask_for_all(&proxy).counts.calls;
         assert_eq!((calls.sent, calls.invalid), (REQUESTS as u64, 0), "{act:?}: {calls:?}");
         let faults = origin.stats().faults;
@@ -72,4 +74,47 @@ fn what_is_served_whole_is_right_and_nothing_else_is_stored() {
         assert!(hits <= calls.valid, "{act:?}: {hits} hits after {} answers", calls.valid);
         assert!(act == OriginAct::Content(Endless) || hits == calls.valid, "{act:?}: {hits}");
     }
+}
+
+#[test]
+fn an_origin_that_does_not_answer_is_left_alone_and_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            drop(stream);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let proxy = Proxy::before(address, "", "failures_max = 3\nfailure_pause = \"300ms\"");
+    let statuses: Vec<_> = (0..3).map(|_| proxy.get("/", &[]).status).collect();
+    assert_eq!(statuses, [502; 3]);
+    // Whatever the method.
+    let refused = [proxy.get("/", &[]), proxy.client().send("POST", "/other", &[])];
+    for refused in refused {
+        assert_eq!((refused.status, &*refused.field("retry-after").unwrap()), (503, "1"));
+        assert_eq!(refused.text(), "the origin failed 3 times in a row, and is tried again soon\n");
+    }
+    until("three connections", || asked.load(Ordering::Relaxed) == 3);
+    until("a request that tries it", || proxy.get("/", &[]).status == 502);
+    assert_eq!(proxy.get("/", &[]).status, 503);
+    until("a fourth connection", || asked.load(Ordering::Relaxed) == 4);
+}
+
+#[test]
+fn what_is_stale_stands_in_for_an_origin_that_is_left_alone() {
+    let proxy = Proxy::start("failures_max = 1\nfailure_pause = \"10m\"\nstale_if_error = \"1h\"");
+    let stale = "200 OK\r\ncache-control: max-age=60\r\nage: 60\r\netag: \"v1\"\r\n";
+    proxy.origin.answer(stale, "hello");
+    assert_eq!(proxy.get("/", &[]).text(), "hello");
+    proxy.origin.raw("nonsense\r\n\r\n".into());
+    for _ in 0..3 {
+        let answer = proxy.get("/", &[]);
+        assert_eq!((answer.status, answer.text(), &*answer.cache()), (200, "hello", "hit"));
+    }
+    assert_eq!(proxy.origin.received().len(), 2);
+    assert_eq!(proxy.get("/other", &[]).status, 503);
 }

@@ -54,6 +54,11 @@ impl Proxy {
         Self::start_before(address, Origin::start(), cache_keys, route_keys)
     }
 
+    /// Before the origin of a URL.
+    pub fn before_url(url: &str, route_keys: &str) -> Self {
+        Self::start_on(two_shards(), url, Origin::start(), "", route_keys)
+    }
+
     /// Ends the process, and begins another before the same origin.
     pub fn restarted(mut self, cache_keys: &str, route_keys: &str) -> Self {
         let unused = Origin::start();
@@ -68,7 +73,8 @@ impl Proxy {
         let origin = Origin::start();
         let overload = AdmissionLimits { in_flight_max, ..AdmissionLimits::default() };
         let shards = ShardsOptions { overload, outbound_max: 100, ..ShardsOptions::default() };
-        Self::start_on(shards, origin.address, origin, "", "")
+        let url = format!("http://{}", origin.address);
+        Self::start_on(shards, &url, origin, "", "")
     }
 
     /// On two shards.
@@ -78,20 +84,20 @@ impl Proxy {
         cache_keys: &str,
         route_keys: &str,
     ) -> Self {
-        let shards = ShardsOptions { shards: 2, outbound_max: 100, ..ShardsOptions::default() };
-        Self::start_on(shards, address, origin, cache_keys, route_keys)
+        let url = format!("http://{address}");
+        Self::start_on(two_shards(), &url, origin, cache_keys, route_keys)
     }
 
     fn start_on(
         shards: ShardsOptions,
-        address: SocketAddr,
+        url: &str,
         origin: Origin,
         cache_keys: &str,
         route_keys: &str,
     ) -> Self {
         let text = format!(
             "[cache]\nlisten = \"127.0.0.1:0\"\n{cache_keys}\n[[cache.route]]\nid = \"all\"\n\
-             origin = \"http://{address}\"\n{route_keys}\n",
+             origin = \"{url}\"\n{route_keys}\n",
         );
         let config: CacheConfig = parse("test.toml", &text, Cache::read)
             .unwrap_or_else(|problems| panic!("{problems}"))
@@ -123,6 +129,10 @@ impl Proxy {
     pub fn get(&self, target: &str, lines: &[&str]) -> Answer {
         self.client().send("GET", target, lines)
     }
+}
+
+fn two_shards() -> ShardsOptions {
+    ShardsOptions { shards: 2, outbound_max: 100, ..ShardsOptions::default() }
 }
 
 impl Drop for Proxy {
@@ -258,6 +268,18 @@ impl Answer {
     /// The values of a field, joined. None if it is absent.
     pub fn field(&self, name: &str) -> Option<String> {
         field(&self.lines, name)
+    }
+
+    /// All lines of the head in their order by the alphabet, without what time changes.
+    pub fn sorted_lines(&self) -> Vec<String> {
+        let without_time = |line: &String| match line.split_once("; ttl=") {
+            Some((line, _)) => line.to_owned(),
+            None if line.starts_with("age: ") => "age".to_owned(),
+            None => line.clone(),
+        };
+        let mut lines: Vec<_> = self.lines.iter().map(without_time).collect();
+        lines.sort_unstable();
+        lines
     }
 
     pub fn text(&self) -> &str {

@@ -41,6 +41,33 @@ fn a_second_request_is_a_hit() {
 }
 
 #[test]
+fn hits_of_plain_requests_are_as_those_of_others() {
+    let proxy = Proxy::start("");
+    let long = format!("x-{}: 1\r\n", "name".repeat(20));
+    let heads = [
+        "",
+        "vary: accept-encoding, x-other\r\n",
+        "via: 1.1 nearer\r\nx-twice: 1\r\nx-twice: 2\r\n",
+        "cache-control: no-cache=\"x-private\"\r\nx-private: 1\r\nage: 7\r\n",
+        "date: Fri, 27 Nov 2026 00:00:00 GMT\r\ncache-control: max-age=99999999\r\n",
+        &long,
+    ];
+    for (at, head) in heads.iter().enumerate() {
+        let target = format!("/{at}?q");
+        let mut client = proxy.client();
+        for (encoding, body) in [("gzip", "packed"), ("br, gzip", "")] {
+            let encoding = format!("Accept-Encoding: {encoding}");
+            proxy.origin.answer(&format!("{FRESH}{head}"), body);
+            client.send("GET", &target, &[&encoding]);
+            let [plain, other] =
+                ["x: y", "pragma: y"].map(|line| client.send("GET", &target, &[&encoding, line]));
+            assert_eq!((plain.cache(), &plain.body), ("hit".to_owned(), &other.body));
+            assert_eq!(plain.sorted_lines(), other.sorted_lines(), "{head:?}");
+        }
+    }
+}
+
+#[test]
 fn a_stale_response_is_validated_once() {
     let proxy = Proxy::start("");
     let stale = "200 OK\r\ncache-control: max-age=60\r\nage: 60\r\netag: \"v1\"\r\nx-made: 1\r\n";

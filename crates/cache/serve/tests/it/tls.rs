@@ -16,17 +16,22 @@ use super::fixtures::{PATIENCE, Proxy};
 /// A cache with a certificate of its own, and a client that trusts it.
 struct TlsProxy {
     proxy: Proxy,
+    certificate: String,
     client: HttpClient,
     runtime: tokio::runtime::Runtime,
 }
 
 impl TlsProxy {
     fn start() -> Self {
+        Self::named("vickrey")
+    }
+
+    fn named(name: &str) -> Self {
         let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
         let own = own.expect("a certificate");
         let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
         let tls = format!(
-            "[cache.tls]\ncertificate = \"\"\"{certificate}\"\"\"\nkey = \"\"\"{key}\"\"\"\n"
+            "name = \"{name}\"\n[cache.tls]\ncertificate = \"\"\"{certificate}\"\"\"\nkey = \"\"\"{key}\"\"\"\n"
         );
         let proxy = Proxy::with(&tls, "host = \"localhost\"");
         let options = ClientOptions {
@@ -43,7 +48,7 @@ impl TlsProxy {
             let _within = runtime.enter();
             HttpClient::new(options, Arc::new(SystemNames::new()))
         };
-        Self { proxy, client, runtime }
+        Self { proxy, certificate, client, runtime }
     }
 
     async fn ask(&self, method: &str, path: &str, field: Option<(&str, &str)>) -> Response<Bytes> {
@@ -123,4 +128,23 @@ fn streams_of_one_connection_share_a_fetch_of_a_large_body() {
         assert!(answer.status() == 200 && **answer.body() == *large.as_bytes());
     }
     assert_eq!(tls.proxy.origin.received().len(), 1);
+}
+
+#[test]
+fn an_origin_is_trusted_by_its_routes_own_authority() {
+    // A cache is the origin of another.
+    let origin = TlsProxy::named("nearer");
+    origin.proxy.origin.answer("200 OK\r\ncache-control: max-age=60\r\n", "hello");
+    let port = origin.proxy.address.port();
+    let keys = format!(
+        "origin_host = \"localhost\"\nca = \"\"\"{}\"\"\"\n[[cache.route]]\nid = \"untrusted\"\n\
+         path = \"/untrusted\"\norigin = \"https://localhost:{port}\"",
+        origin.certificate
+    );
+    let trusting = Proxy::before_url(&format!("https://localhost:{port}"), &keys);
+    let answer = trusting.get("/a", &[]);
+    assert_eq!((answer.status, answer.text()), (200, "hello"));
+    let refused = trusting.get("/untrusted", &[]);
+    assert_eq!(refused.status, 502);
+    assert!(refused.text().contains("certificate"), "{}", refused.text());
 }

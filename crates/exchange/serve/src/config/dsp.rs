@@ -4,12 +4,12 @@ mod targeting;
 
 use exchange_core::{Dsp, Rates, TrackingSignals};
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
+use runtime::service::read_authorities;
 use units::Currency;
 
 use super::currency::no_rate;
 use super::direct::DIRECT_DSP;
 use super::guard::DspGuard;
-use super::tls::read_authorities;
 use super::unique_ids::UniqueIds;
 use super::values::{country, format, not_empty, read_ids, size};
 use crate::fanout::{EndpointOptions, TlsOptions};

@@ -8,11 +8,10 @@ use exchange_core::delivery::DeliveryPolicy;
 use exchange_core::{BeaconBase, Lifetimes, NoticeMode};
 use http_kit::address::parse_network;
 use http_kit::client::AddressRule;
+use http_kit::tls::Authorities;
 use ipnet::IpNet;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
-
-use super::tls::read_authorities;
-use crate::fanout::Authorities;
+use runtime::service::read_authorities;
 
 const ABOUT_URL: &str = "URL at which browsers and callers reach `/n/` of this exchange. Beacon URLs \
                          begin with it. Without HTTPS, ads on secure impressions get no beacon and \

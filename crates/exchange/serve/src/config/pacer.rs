@@ -8,13 +8,11 @@ use exchange_core::Dsp;
 use http_kit::tls::client_config;
 use pacer_client::PacerClientOptions;
 use runtime::config::{Optional, Required, Secret, Section};
-use runtime::service::parse_identity;
+use runtime::service::{parse_identity, read_authorities};
 use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-
-use super::tls::read_authorities;
 
 pub(super) const ABOUT: &str = "A pacer in another process, whose campaigns pay for seats of DSPs: \
                                 one round trip per clearing, within `answer_reserve`. Needs \

@@ -278,3 +278,69 @@ fn a_missing_variant_is_not_a_hit() {
     let resource = resource([stored(&lines, &[("x-team", "a")], &["x"])]);
     assert!(matches!(ask(&resource, &Method::GET, &[], 0), CacheAnswer::NoVariant));
 }
+
+/// The message of a plain GET after so many seconds. None if it is not written.
+fn written(
+    resource: &Resource,
+    request: &[(&str, &str)],
+    rules: ReuseRules,
+    after_s: u64,
+) -> Option<String> {
+    let now = UnixSeconds(RECEIVED.0 + after_s);
+    let purges = Purges::default();
+    let context =
+        AnswerContext { now, rules, boundary: BOUNDARY, name: "vickrey", purges: purges.of(KEY) };
+    let mut message = BytesMut::new();
+    let hit = resource.write_hit(&headers(request), context, &mut message)?;
+    let message = String::from_utf8(message.to_vec()).unwrap();
+    let (_, body) = message.split_once("\r\n\r\n").unwrap();
+    assert_eq!(hit.body_bytes, body.len() as u64);
+    Some(message)
+}
+
+#[test]
+fn a_hit_is_written_as_it_would_be_sent() {
+    let rules = ReuseRules::default();
+    let message = written(&example(&["0123456789"]), &[], rules, 10).unwrap();
+    let mut lines: Vec<_> = message.lines().filter(|line| !line.starts_with("date: ")).collect();
+    assert_eq!((lines[0], &lines[10..]), ("HTTP/1.1 200 OK", &["", "0123456789"][..]));
+    lines[1..10].sort_unstable();
+    let want = [
+        "age: 15",
+        "cache-control: max-age=60",
+        "cache-status: vickrey; hit; ttl=45",
+        "content-length: 10",
+        "content-type: text/plain",
+        "etag: \"v1\"",
+        "via: 1.1 vickrey",
+        "x-custom: 1",
+        "x-custom: 2",
+    ];
+    assert_eq!(lines[1..10], want);
+    let vary = [("cache-control", "max-age=60"), ("vary", "accept-encoding")];
+    let vary = resource([stored(&vary, &[("accept-encoding", "gzip, br")], &["zipped"])]);
+    assert!(
+        written(&vary, &[("accept-encoding", "BR,gzip")], rules, 0)
+            .unwrap()
+            .ends_with("\r\n\r\nzipped")
+    );
+}
+
+#[test]
+fn what_needs_more_than_writing_is_not_written() {
+    let rules = ReuseRules { stale_while_revalidate: Seconds(100), ..ReuseRules::default() };
+    let check = |what: &str, resource: &Resource, request: &[(&str, &str)], after_s| {
+        assert_eq!(written(resource, request, rules, after_s), None, "{what}");
+    };
+    let of = |control| resource([stored(&[("cache-control", control)], &[], &["x"])]);
+    check("shared pieces", &example(&["0", "1"]), &[], 0);
+    check("stale, to be validated meanwhile", &of("max-age=60"), &[], 60);
+    check("stale", &of("max-age=60, must-revalidate"), &[], 60);
+    check("to be validated", &of("max-age=60, no-cache"), &[], 0);
+    check("a field that is not to be sent", &of("max-age=60, no-cache=\"etag\""), &[], 0);
+    let vary = resource([stored(&[("cache-control", "max-age=60"), ("vary", "x")], &[], &["x"])]);
+    check("another variant", &vary, &[("x", "1")], 0);
+    let mut missing = stored(&[("cache-control", "max-age=60")], &[], &["x"]);
+    missing.status = StatusCode::NOT_FOUND;
+    check("another status", &resource([missing]), &[], 0);
+}

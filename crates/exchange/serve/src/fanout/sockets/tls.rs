@@ -7,13 +7,10 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http_kit::tls::client_config;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
+use http_kit::tls::{Authorities, client_config};
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection};
 use tokio::net::TcpStream;
-
-/// Certificate authorities, as DER.
-pub type Authorities = Arc<[CertificateDer<'static>]>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
