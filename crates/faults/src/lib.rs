@@ -1,9 +1,10 @@
 //! Machine faults for tests.
 //!
 //! Owns seeded random choices ([`Chance`]), a disk in memory that loses, tears and fails
-//! ([`FaultDisk`]), and processes that are killed ([`process`]). Knows nothing of the code under
-//! test, and is part of no binary.
+//! ([`FaultDisk`]), processes that are killed ([`process`]), and a browser that nobody here wrote
+//! ([`browser`]). Knows nothing of the code under test, and is part of no binary.
 
+pub mod browser;
 mod chance;
 mod disk;
 pub mod process;

@@ -1,5 +1,6 @@
 //! What RFC 9111 says about a request and a stored response.
 
+pub mod combining;
 pub mod control;
 pub mod freshness;
 pub mod invalidation;

@@ -11,23 +11,24 @@ use cache_core::key::CacheKey;
 use cache_core::rules::control::RequestControl;
 use cache_core::rules::freshness::{ExchangeTimes, origin_date};
 use cache_core::rules::invalidation::invalidated;
+use cache_core::rules::ranges::{ByteRange, RequestedRanges};
 use cache_core::rules::validation::freshening::head_agrees;
 use cache_core::rules::validation::validators::{Condition, Validators, evaluate};
-use cache_core::store::answer::ReadyAnswer;
+use cache_core::store::answer::{ClientRequest, ReadyAnswer};
 use cache_core::store::purges::PurgeNumber;
 use cache_core::store::response::{Freshening, StoredResponse};
 use http_body_util::{Either, Full, Limited};
 use http_kit::client::RequestBody;
 use http_kit::interim::InterimSlot;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, VIA};
+use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderValue, RANGE, RETRY_AFTER, VIA};
 use hyper::{Method, Response, StatusCode, Uri};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::answers::body::{CacheBody, PassedBody};
+use crate::answers::body::{CacheBody, PassedBody, SharedBody};
 use crate::answers::{CACHE_STATUS, error, plain, ready, set_status};
 use crate::fetch::{FetchRequest, Recipients, UnsharedAnswer, fetch};
 use crate::fill::{FailedFetch, FillOutcome, FillPlace, FillReader, Lead, SharedHead};
@@ -36,6 +37,15 @@ use crate::routed::{Missing, RoutedRequest};
 
 /// Fetches of others that a request waits for.
 const WAITS_MAX: usize = 2;
+
+/// What a client gets of an answer that is fetched.
+enum SharedPart {
+    Whole,
+    /// Its conditions say that it has it.
+    Unmodified,
+    /// This part of so many bytes.
+    Range(ByteRange, u64),
+}
 
 /// A request that the store did not answer, with what a fetch needs.
 pub(crate) struct ClientExchange<'e> {
@@ -173,6 +183,10 @@ impl ClientExchange<'_> {
         let (interim, received) = unbounded_channel();
         self.spawn_fetch(control, Recipients { lead, client }, Some(interim));
         match self.passing_interim(received, reader.outcome()).await {
+            // The whole is more than the client asks for.
+            FillOutcome::NotShared if self.routed.head.headers.contains_key(RANGE) => {
+                self.pass_without_body().await
+            }
             FillOutcome::NotShared | FillOutcome::NotSharedNow => {
                 self.unshared(unshared, forwarded).await
             }
@@ -203,7 +217,7 @@ impl ClientExchange<'_> {
             FillOutcome::Shared(head) if head.variant.matches(&self.routed.head.headers) => {
                 let counts = self.routed.counts();
                 if forwarded.is_collapsed { &counts.collapsed } else { &counts.misses }.increment();
-                self.shared(&head, reader, forwarded)
+                self.shared(&head, reader, self.routed.client_request(control), forwarded)
             }
             FillOutcome::Validated(stored) => self.validated(&stored, control, forwarded).await,
             FillOutcome::Failed(failed) => self.failed(&failed, control, forwarded).await,
@@ -213,35 +227,60 @@ impl ClientExchange<'_> {
         }
     }
 
-    /// The answer that is fetched, as it comes.
+    /// The answer that is fetched, as it comes: whole, or the part that the client asks for.
     fn shared(
         &self,
         head: &SharedHead,
         reader: FillReader,
+        request: ClientRequest<'_>,
         forwarded: ForwardedRequest,
     ) -> Response<CacheBody> {
-        let now = self.routed.shard.now();
-        let times = ExchangeTimes { requested: now, received: now };
-        let validators = Validators::of(&head.headers, origin_date(&head.headers, times));
-        let condition = match head.status.is_success() {
-            true => evaluate(&self.routed.head.headers, &validators, now),
-            false => Condition::Holds,
-        };
-        let is_unmodified = matches!(condition, Condition::Fails(_));
-        let body = match is_unmodified {
-            true => CacheBody::empty(),
-            false => CacheBody::Shared(reader, head.length),
-        };
-        let mut response = Response::new(body);
-        *response.status_mut() = if is_unmodified { StatusCode::NOT_MODIFIED } else { head.status };
         let headers = if forwarded.is_collapsed { &head.for_others } else { &head.headers };
+        let mut response = Response::new(CacheBody::empty());
+        *response.status_mut() = head.status;
         *response.headers_mut() = headers.clone();
-        if is_unmodified {
-            response.headers_mut().remove(CONTENT_LENGTH);
+        match self.part_of(head, request) {
+            SharedPart::Whole => {
+                *response.body_mut() = SharedBody::whole(reader, head.length).into();
+            }
+            SharedPart::Unmodified => {
+                *response.status_mut() = StatusCode::NOT_MODIFIED;
+                response.headers_mut().remove(CONTENT_LENGTH);
+            }
+            SharedPart::Range(range, length) => {
+                *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+                let content_range = HeaderValue::try_from(range.content_range(length));
+                let content_range = content_range.expect("it has visible characters alone");
+                response.headers_mut().insert(CONTENT_RANGE, content_range);
+                response.headers_mut().insert(CONTENT_LENGTH, range.bytes().into());
+                *response.body_mut() = SharedBody::part(reader, range).into();
+            }
         }
         let status = Some(head.status);
         self.forwarded(&mut response, ForwardedRequest { status, is_stored: true, ..forwarded });
         response
+    }
+
+    /// What a client gets of an answer that is fetched. Several parts, or one that it has not got, are
+    /// the whole: a server may ignore ranges (RFC 9110, section 14.2).
+    fn part_of(&self, head: &SharedHead, request: ClientRequest<'_>) -> SharedPart {
+        if !head.status.is_success() {
+            return SharedPart::Whole;
+        }
+        let now = self.routed.shard.now();
+        let times = ExchangeTimes { requested: now, received: now };
+        let validators = Validators::of(&head.headers, origin_date(&head.headers, times));
+        if let Condition::Fails(_) = evaluate(request.headers, &validators, now) {
+            return SharedPart::Unmodified;
+        }
+        let length = head.length.filter(|_| head.status == StatusCode::OK);
+        let ranges = length.map(|length| (request.ranges(&validators, length, now), length));
+        match ranges {
+            Some((RequestedRanges::Parts(parts), length)) if parts.len() == 1 => {
+                SharedPart::Range(parts[0], length)
+            }
+            _ => SharedPart::Whole,
+        }
     }
 
     /// What the origin has just validated, whatever the request wants.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use cache_core::fields::dates::UnixSeconds;
 use cache_core::fields::surrogate::{SURROGATE_KEY, SurrogateKeys};
 use cache_core::key::CacheKey;
+use cache_core::rules::combining::IncompleteResponse;
 use cache_core::rules::control::{FieldScope, RequestControl, ResponseControl};
 use cache_core::rules::freshness::{ExchangeTimes, origin_date};
 use cache_core::rules::storing::{ExchangeHeads, StoringRefusal, check_storing};
@@ -16,6 +17,7 @@ use cache_core::rules::vary::Variant;
 use cache_core::store::purges::PurgeNumber;
 use cache_core::store::response::{Freshening, ReceivedResponse, StoredBody, StoredResponse};
 use hyper::body::Incoming;
+use hyper::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use hyper::{HeaderMap, Method, Response, StatusCode, Version};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -26,6 +28,9 @@ use crate::config::CacheRoute;
 use crate::fill::{FailedFetch, FillOutcome, Lead, SharedHead};
 use crate::origin::{ForwardedHead, InterimSender, OriginError};
 use crate::shard::CacheShard;
+
+/// A body that breaks off is completed by so many requests at most.
+const COMPLETIONS_MAX: usize = 2;
 
 /// A request for a key, as a fetch needs it after its client may have gone.
 pub(crate) struct FetchRequest {
@@ -61,7 +66,7 @@ pub(crate) async fn fetch(
     let fetch = Fetch { shard: &shard, route: &route, purged_through };
     let key = recipients.lead.key();
     let mut requested = shard.now();
-    let mut sent = fetch.send(&request, key).await;
+    let mut sent = fetch.send(&request, key, Wanted::Whole).await;
     if let (Ok(response), Some(stored)) = (&sent, &request.stored)
         && response.status() == StatusCode::NOT_MODIFIED
     {
@@ -76,7 +81,7 @@ pub(crate) async fn fetch(
         shard.invalidate(key);
         request.stored = None;
         requested = shard.now();
-        sent = fetch.send(&request, key).await;
+        sent = fetch.send(&request, key, Wanted::Whole).await;
     }
     let times = ExchangeTimes { requested, received: shard.now() };
     match sent {
@@ -98,6 +103,21 @@ fn is_about(headers: &HeaderMap, stored: &StoredResponse, now: UnixSeconds) -> b
     has_none || FresheningTarget::of(&newer).admits(&newer, &stored.validators())
 }
 
+/// What is asked for.
+#[derive(Clone, Copy)]
+enum Wanted<'w> {
+    /// The response, or that what is stored is valid.
+    Whole,
+    /// What is missing of a response that broke off.
+    Rest(&'w IncompleteResponse),
+}
+
+/// The head of a part.
+struct PartHead {
+    headers: HeaderMap,
+    times: ExchangeTimes,
+}
+
 struct Fetch<'f> {
     shard: &'f CacheShard,
     route: &'f CacheRoute,
@@ -110,6 +130,7 @@ impl Fetch<'_> {
         &self,
         request: &FetchRequest,
         key: &CacheKey,
+        wanted: Wanted<'_>,
     ) -> Result<Response<Incoming>, OriginError> {
         let head = ForwardedHead {
             method: &Method::GET,
@@ -118,10 +139,24 @@ impl Fetch<'_> {
             headers: &request.headers,
             name: &self.shard.store.config.name,
         };
-        let lines = request.stored.as_ref().map(StoredResponse::validator_lines);
         let counts = self.shard.counts(request.route);
         counts.fetches.increment();
-        let forwarded = head.for_store(self.route, lines.as_ref());
+        let mut forwarded = head.for_store(self.route);
+        match wanted {
+            Wanted::Whole => {
+                let lines = request.stored.as_ref().map(StoredResponse::validator_lines);
+                let lines = lines.unwrap_or_default();
+                for (name, line) in
+                    [(IF_NONE_MATCH, lines.etag), (IF_MODIFIED_SINCE, lines.last_modified)]
+                {
+                    line.map(|line| forwarded.headers_mut().insert(name, line));
+                }
+            }
+            Wanted::Rest(incomplete) => {
+                forwarded.headers_mut().insert(RANGE, incomplete.range());
+                forwarded.headers_mut().insert(IF_RANGE, incomplete.if_range().clone());
+            }
+        }
         let begun = Instant::now();
         let sent = self.shard.origins.send(request.route, forwarded, request.interim.clone()).await;
         counts.origin.record(begun.elapsed());
@@ -190,15 +225,19 @@ impl Fetch<'_> {
         headers: &HeaderMap,
         times: ExchangeTimes,
     ) -> Option<StoredResponse> {
-        let freshening = Freshening {
+        let freshening = self.freshening(request, times);
+        is_about(headers, stored, times.received).then(|| stored.freshened(headers, &freshening))?
+    }
+
+    fn freshening<'r>(&'r self, request: &'r FetchRequest, times: ExchangeTimes) -> Freshening<'r> {
+        Freshening {
             request: &request.headers,
             targets: self.route.targets(),
             times,
             purged_through: self.purged_through,
             rules: self.route.lifetime,
             storing: self.route.storing,
-        };
-        is_about(headers, stored, times.received).then(|| stored.freshened(headers, &freshening))?
+        }
     }
 
     /// The stored response, if it may be served instead of this error.
@@ -258,15 +297,27 @@ impl Fetch<'_> {
         mut lead: Lead,
     ) {
         let object_max = self.shard.store.config.limits.object_max;
-        let mut length = 0;
+        let whole = body.length();
+        let (mut length, mut completions) = (0, 0);
+        let mut newer = None;
         while let Some(piece) = body.piece().await {
             let piece: Bytes = match piece {
                 Ok(piece) => piece,
                 Err(error) => {
                     debug!(route = self.route.id, %error, "an answer is not complete");
                     self.shard.counts(request.route).fetch_failures.increment();
-                    lead.finish(Err(error));
-                    return;
+                    let ReceivedResponse { status, headers, .. } = *received;
+                    let incomplete = IncompleteResponse::of(status, headers, length as u64, whole);
+                    completions += 1;
+                    let incomplete = incomplete.filter(|_| completions <= COMPLETIONS_MAX);
+                    let rest = match incomplete {
+                        Some(incomplete) => self.rest(request, &incomplete, lead.key()).await,
+                        None => None,
+                    };
+                    let Some((head, rest)) = rest else { return lead.finish(Err(error)) };
+                    newer = Some(head);
+                    body = rest;
+                    continue;
                 }
             };
             length += piece.len();
@@ -279,10 +330,34 @@ impl Fetch<'_> {
         }
         let body = StoredBody::new(lead.body());
         let stored = StoredResponse::new(received, &request.headers, body, self.route.lifetime);
+        let stored = stored.and_then(|stored| match &newer {
+            // Fields of the last part are newer (RFC 9111, section 3.4).
+            Some(PartHead { headers, times }) => {
+                stored.freshened(headers, &self.freshening(request, *times))
+            }
+            None => Some(stored),
+        });
         if let Some(stored) = stored.filter(StoredResponse::is_useful) {
             self.shard.put(request.route, lead.key(), stored, &request.headers);
         }
         lead.finish(Ok(()));
+    }
+
+    /// Asks for the rest of a response that broke off. None if the origin has not got it.
+    async fn rest(
+        &self,
+        request: &FetchRequest,
+        incomplete: &IncompleteResponse,
+        key: &CacheKey,
+    ) -> Option<(PartHead, PassedBody)> {
+        let requested = self.shard.now();
+        let response = self.send(request, key, Wanted::Rest(incomplete)).await.ok()?;
+        let times = ExchangeTimes { requested, received: self.shard.now() };
+        let is_rest = incomplete.is_completed_by(response.status(), response.headers());
+        let (head, body) = response.into_parts();
+        let counts = self.shard.shared_counts(request.route);
+        let body = PassedBody::new(body, self.route.body_timeout, counts);
+        is_rest.then_some((PartHead { headers: head.headers, times }, body))
     }
 
     /// A body that turned out too large: only those who read it now get it.

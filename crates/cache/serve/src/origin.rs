@@ -11,7 +11,6 @@ use bytes::Bytes;
 use cache_core::fields::forwarding::connection::remove_connection_fields;
 use cache_core::fields::forwarding::{CDN_LOOP, via_member};
 use cache_core::key::CacheKey;
-use cache_core::store::answer::ValidatorLines;
 use http_body_util::{Either, Full};
 use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestBody, RequestError};
 use http_kit::dns::SystemNames;
@@ -165,12 +164,8 @@ pub(crate) struct ForwardedHead<'f> {
 }
 
 impl ForwardedHead<'_> {
-    /// A request for the whole response, which may then be stored.
-    pub fn for_store(
-        &self,
-        route: &CacheRoute,
-        validators: Option<&ValidatorLines>,
-    ) -> Request<RequestBody> {
+    /// A request without the conditions of the client, whose response may be stored.
+    pub fn for_store(&self, route: &CacheRoute) -> Request<RequestBody> {
         let mut request = self.with_body(route, Either::Left(Full::new(Bytes::new())));
         let headers = request.headers_mut();
         for name in
@@ -179,14 +174,6 @@ impl ForwardedHead<'_> {
             headers.remove(name);
         }
         headers.remove(CONTENT_LENGTH);
-        if let Some(ValidatorLines { etag, last_modified }) = validators {
-            let lines = [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, last_modified)];
-            for (name, line) in lines {
-                if let Some(line) = line {
-                    headers.insert(name, line.clone());
-                }
-            }
-        }
         request
     }
 

@@ -1,5 +1,6 @@
 //! The cache's part of a shard: its handle of the store, its connections to origins.
 
+pub(crate) mod loads;
 pub(crate) mod spooler;
 pub(crate) mod store;
 pub(crate) mod sweeper;
@@ -32,6 +33,7 @@ use crate::answers::{CACHE_STATUS, ready};
 use crate::config::CacheRoute;
 use crate::counters::{PutCounts, RouteCounts};
 use crate::origin::Origins;
+use loads::LoadPlace;
 use store::{PurgesView, SharedStore};
 use values::{key_of, random_uuid, value_response};
 
@@ -287,7 +289,16 @@ impl CacheShard {
         rules: ReuseRules,
     ) -> Option<CacheAnswer> {
         let key = key.as_str();
-        let loaded = self.store.disk.as_ref()?.load(key).await?;
+        let disk = self.store.disk.as_ref().filter(|disk| disk.contains(key))?;
+        let lead = match self.store.loads.join(key) {
+            LoadPlace::Leads(lead) => lead,
+            LoadPlace::Waits(ended) => {
+                // It always fails: nothing is sent.
+                let _ended = ended.await;
+                return self.look_up(key, request, rules);
+            }
+        };
+        let loaded = disk.load(key).await?;
         let mut buffer = self.buffer.borrow_mut();
         let (answer, evicted) = self.with_purges(key, |purges| {
             let context = self.context(purges, rules);
@@ -295,6 +306,7 @@ impl CacheShard {
                 resource.answer(request, context, &mut buffer)
             })
         });
+        drop(lead);
         if let Some(route) = route {
             self.counts(route).loaded.increment();
             self.counts(route).evicted.add(evicted as u64);

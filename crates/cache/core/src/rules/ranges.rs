@@ -41,6 +41,18 @@ impl ByteRange {
     }
 }
 
+/// Reads `Content-Range` of a 206: the range, and the length of the whole. None if it is malformed, or
+/// does not say.
+pub fn parse_content_range(line: &str) -> Option<(ByteRange, u64)> {
+    let (unit, range) = line.split_once(' ')?;
+    let (range, length) = range.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (start, end) = (number(first)?, number(last)?.checked_add(1)?);
+    let length = number(length)?;
+    let is_sound = unit.eq_ignore_ascii_case("bytes") && start < end && end <= length;
+    is_sound.then_some((ByteRange { start, end }, length))
+}
+
 /// `Content-Range` of a 416.
 pub fn unsatisfied_range(length: u64) -> String {
     format!("bytes */{length}")

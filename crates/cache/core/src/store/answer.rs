@@ -16,7 +16,7 @@ use crate::fields::dates::UnixSeconds;
 use crate::rules::control::RequestControl;
 use crate::rules::ranges::{ByteRange, MultipartRanges, RequestedRanges, unsatisfied_range};
 use crate::rules::reuse::{Reuse, ReuseRules, ServedFreshness};
-use crate::rules::validation::validators::{Condition, evaluate, range_applies};
+use crate::rules::validation::validators::{Condition, Validators, evaluate, range_applies};
 
 /// A request for a resource.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,23 @@ pub struct ClientRequest<'r> {
     pub headers: &'r HeaderMap,
     /// What they say to caches.
     pub control: &'r RequestControl,
+}
+
+impl ClientRequest<'_> {
+    /// What it asks of a response of status 200 with a body of this length.
+    pub fn ranges(
+        &self,
+        validators: &Validators<'_>,
+        length: u64,
+        now: UnixSeconds,
+    ) -> RequestedRanges {
+        let range = self.headers.get(RANGE).and_then(|line| line.to_str().ok());
+        let Some(range) = range else { return RequestedRanges::Whole };
+        match *self.method == Method::GET && range_applies(self.headers, validators, now) {
+            true => RequestedRanges::parse(range, length),
+            false => RequestedRanges::Whole,
+        }
+    }
 }
 
 /// What the store says to a request.
@@ -158,7 +175,10 @@ impl StoredResponse {
         let parts = match condition {
             Condition::AskOrigin => return None,
             Condition::Fails(status) => return Some(copying.without_content(status)),
-            Condition::Holds => self.requested_parts(request, context.now),
+            Condition::Holds if self.status == StatusCode::OK => {
+                request.ranges(&validators, self.body.length(), context.now)
+            }
+            Condition::Holds => RequestedRanges::Whole,
         };
         Some(match parts {
             RequestedRanges::Whole => copying.whole(request.method),
@@ -168,18 +188,6 @@ impl StoredResponse {
                 _ => copying.multipart(parts, context.boundary),
             },
         })
-    }
-
-    fn requested_parts(&self, request: ClientRequest<'_>, now: UnixSeconds) -> RequestedRanges {
-        let range = request.headers.get(RANGE).and_then(|line| line.to_str().ok());
-        let Some(range) = range else { return RequestedRanges::Whole };
-        let applies = *request.method == Method::GET
-            && self.status == StatusCode::OK
-            && range_applies(request.headers, &self.validators(), now);
-        match applies {
-            true => RequestedRanges::parse(range, self.body.length()),
-            false => RequestedRanges::Whole,
-        }
     }
 
     /// Whether a field may be sent although the origin has not validated it.

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
+use cache_core::rules::ranges::ByteRange;
 use cache_core::store::answer::AnswerBody;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -23,8 +24,8 @@ pub(crate) enum CacheBody {
     Whole(Bytes),
     /// Likewise, in pieces.
     Pieces(VecDeque<Bytes>),
-    /// As it is fetched. The length is what the origin says.
-    Shared(FillReader, Option<u64>),
+    /// As it is fetched.
+    Shared(SharedBody),
     /// As the origin sends it.
     Passed(Box<PassedBody>),
 }
@@ -41,6 +42,12 @@ impl From<Bytes> for CacheBody {
     }
 }
 
+impl From<SharedBody> for CacheBody {
+    fn from(body: SharedBody) -> Self {
+        Self::Shared(body)
+    }
+}
+
 impl From<AnswerBody> for CacheBody {
     fn from(body: AnswerBody) -> Self {
         match body {
@@ -48,6 +55,53 @@ impl From<AnswerBody> for CacheBody {
             AnswerBody::Pieces(pieces) => Self::Pieces(pieces.into()),
         }
     }
+}
+
+/// A body that is fetched, or a part of it.
+pub(crate) struct SharedBody {
+    reader: FillReader,
+    /// Bytes before the part.
+    skipped: u64,
+    /// Bytes that are left to send. None if the origin does not say how many there are.
+    left: Option<u64>,
+}
+
+impl SharedBody {
+    /// All of it. The length is what the origin says.
+    pub const fn whole(reader: FillReader, length: Option<u64>) -> Self {
+        Self { reader, skipped: 0, left: length }
+    }
+
+    /// A part.
+    pub const fn part(reader: FillReader, range: ByteRange) -> Self {
+        Self { reader, skipped: range.start, left: Some(range.bytes()) }
+    }
+
+    fn poll_piece(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, OriginError>>> {
+        loop {
+            if self.left == Some(0) {
+                return Poll::Ready(None);
+            }
+            let Some(mut piece) = ready!(self.reader.poll_piece(cx)?) else {
+                return Poll::Ready(None);
+            };
+            let skipped = index(self.skipped).min(piece.len());
+            piece.advance(skipped);
+            self.skipped -= skipped as u64;
+            if let Some(left) = &mut self.left {
+                piece.truncate(index(*left));
+                *left -= piece.len() as u64;
+            }
+            if !piece.is_empty() {
+                return Poll::Ready(Some(Ok(piece)));
+            }
+        }
+    }
+}
+
+/// As far as an index goes: pieces are in memory.
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// A body of the origin, of which each piece must come in time.
@@ -120,8 +174,8 @@ impl Body for CacheBody {
             Self::Pieces(pieces) => {
                 Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
             }
-            Self::Shared(reader, _) => {
-                reader.poll_piece(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+            Self::Shared(body) => {
+                body.poll_piece(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
             }
             Self::Passed(body) => body.poll_piece(cx).map(|frame| {
                 frame.map(|frame| {
@@ -140,7 +194,7 @@ impl Body for CacheBody {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Pieces(pieces) => pieces.is_empty(),
-            Self::Shared(..) | Self::Passed(_) => false,
+            Self::Shared(_) | Self::Passed(_) => false,
         }
     }
 
@@ -150,8 +204,8 @@ impl Body for CacheBody {
             Self::Pieces(pieces) => {
                 SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
             }
-            Self::Shared(_, Some(length)) => SizeHint::with_exact(*length),
-            Self::Shared(_, None) => SizeHint::default(),
+            Self::Shared(SharedBody { left: Some(left), .. }) => SizeHint::with_exact(*left),
+            Self::Shared(_) => SizeHint::default(),
             Self::Passed(body) => body.incoming.size_hint(),
         }
     }

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::config::CacheConfig;
 use crate::fill::Fills;
 use crate::origin::health::OriginsHealth;
+use crate::shard::loads::Loads;
 
 /// Begins the keys of values, which are no URIs, and of which none is fetched.
 pub(crate) const VALUE_SCHEME: &str = "put:";
@@ -41,6 +42,8 @@ pub(crate) struct SharedStore {
     pub fills: Arc<Fills>,
     /// Of the routes' origins.
     pub health: Arc<OriginsHealth>,
+    /// Reads of the disk that are under way.
+    pub loads: Arc<Loads>,
     /// The store behind the memory. None without `[cache.disk]`.
     pub disk: Option<DiskTier>,
     directory: Directory<Resource>,
@@ -74,6 +77,7 @@ impl SharedStore {
             health: Arc::new(OriginsHealth::new(&config.routes)),
             config,
             fills,
+            loads: Arc::default(),
             disk,
             directory,
             handle,

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
 
 use cache_core::key::{CacheKey, QueryRules};
 use cache_core::store::purges::{Purge, PurgeEffect, PurgeScope};
@@ -114,6 +116,28 @@ fn the_disk_answers_what_memory_has_no_room_for() {
     let figures = proxy.cache().figures();
     assert_eq!(figures.fetches, 40);
     assert!(figures.loaded >= 30, "{figures:?}");
+}
+
+#[test]
+fn simultaneous_requests_of_a_key_are_one_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy =
+        filled(directory.path(), 10).restarted(&keys(directory.path(), "write_all = true"), "");
+    let start = Barrier::new(20);
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let mut client = proxy.client();
+                for at in 0..10 {
+                    let path = format!("/{at}");
+                    start.wait();
+                    let answer = client.send("GET", &path, &[]);
+                    assert_eq!((answer.text(), &*answer.cache()), (&*body(&path), "hit"));
+                }
+            });
+        }
+    });
+    assert_eq!(proxy.cache().figures().loaded, 10);
 }
 
 #[test]

@@ -6,9 +6,11 @@ mod config;
 mod disk;
 mod faults;
 mod fixtures;
+mod foreign;
 mod hit_costs;
 mod purging;
 mod puts;
+mod ranges;
 mod semantics;
 mod tls;
 

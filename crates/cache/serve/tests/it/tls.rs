@@ -14,19 +14,20 @@ use hyper::{Request, Response, Version};
 use super::fixtures::{PATIENCE, Proxy};
 
 /// A cache with a certificate of its own, and a client that trusts it.
-struct TlsProxy {
-    proxy: Proxy,
-    certificate: String,
+pub struct TlsProxy {
+    pub proxy: Proxy,
+    /// PEM.
+    pub certificate: String,
     client: HttpClient,
     runtime: tokio::runtime::Runtime,
 }
 
 impl TlsProxy {
-    fn start() -> Self {
+    pub fn start() -> Self {
         Self::named("vickrey")
     }
 
-    fn named(name: &str) -> Self {
+    pub fn named(name: &str) -> Self {
         let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
         let own = own.expect("a certificate");
         let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());

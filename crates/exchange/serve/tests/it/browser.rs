@@ -1,35 +1,10 @@
 //! Beacons in a real browser: headless Chromium shows the exchange's response.
 
-use std::process::Command;
-
+use ::faults::browser::shown;
 use serde_json::{Value, json};
 
 use crate::fixtures::{Host, Reaction, banner, until};
 use crate::notices::{RecordDir, bid_at, dsp, only_bid};
-
-const BROWSERS: [&str; 4] =
-    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-
-/// Opens a page and returns its final DOM. None without a browser.
-#[expect(clippy::print_stderr, reason = "says that it has not run")]
-fn shown(url: &str) -> Option<String> {
-    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-    let Some(browser) = BROWSERS.into_iter().find(is_there) else {
-        eprintln!("SKIPPED: no Chromium is on the PATH");
-        return None;
-    };
-    let profile = tempfile::tempdir().expect("a directory");
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom"])
-        .args(["--disable-dev-shm-usage", "--virtual-time-budget=10000"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(url)
-        .output()
-        .expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
-    Some(text)
-}
 
 /// Sells markup, shows `page` made of it, and returns the final DOM once the DSP is billed.
 fn billed(offer: &str, change: Value, page: impl FnOnce(&Host, &str)) -> Option<String> {
@@ -40,7 +15,7 @@ fn billed(offer: &str, change: Value, page: impl FnOnce(&Host, &str)) -> Option<
     let request = banner("").replace(r#""banner":{"w":300,"h":250}"#, offer);
     let bid = only_bid(&exchange.auction(&request));
     page(&host, bid["adm"].as_str().expect("markup"));
-    let shown = shown(&format!("http://{}/page", host.address))?;
+    let shown = shown(&format!("http://{}/page", host.address), &[])?;
     assert!(!host.calls("/page").is_empty(), "it was opened: {shown}");
     let call = host.call("/a/bill");
     assert!(call.head.contains("Chrom"), "the browser's name is forwarded: {}", call.head);
