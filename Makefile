@@ -7,9 +7,9 @@ FUZZ_SECONDS ?= 3
 # Concurrent tests: most of them wait for a socket, a disk or another process.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # The steps of `make test`, in order.
-STEPS = format lint unit browser mutants-sample bench-tests docs deny readme fuzz-smoke
+STEPS = format lint unit miri browser mutants-sample bench-tests docs deny readme fuzz-smoke
 
-.PHONY: help demo test check bench bench-tests browser format lint unit unit-changed mutants mutants-sample fuzz-smoke docs deny readme pictures tools compare clean
+.PHONY: help demo test check miri bench bench-tests browser format lint unit unit-changed mutants mutants-sample fuzz-smoke docs deny readme pictures tools compare clean
 
 help: ## The list of targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -34,6 +34,9 @@ tools: ## Installs the tools that tests use besides the toolchain
 
 unit: tools ## Unit, property, integration and simulation tests, with fixed seeds
 	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked --no-fail-fast
+
+miri: ## The lock's tests under Miri; scripts/miri --all has the cache's directory too
+	scripts/miri
 
 browser: ## The page of lots in two headless browsers, if there is one or it can be installed
 	scripts/browser

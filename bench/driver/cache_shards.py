@@ -26,7 +26,8 @@ SHARE_MIN = 0.95
 
 def cache_shards(bench: Bench, rounds: Rounds, say: Say) -> dict:
     """Each number of shards in turn, round by round. Every shard has a core, and so has its load."""
-    pairs = list(itertools.batched(sorted(cores_of_machine()), 2))
+    cores = sorted(cores_of_machine())
+    pairs = list(zip(cores[::2], cores[1::2], strict=False))
     counts = [count for count in SHARDS if count <= len(pairs)]
     measured = []
     with cache_peers.origin(bench) as origin_url:
@@ -39,7 +40,7 @@ def cache_shards(bench: Bench, rounds: Rounds, say: Say) -> dict:
 
 
 def one_round(
-    bench: Bench, name: str, origin_url: str, pairs: Sequence[tuple[int, ...]], seconds: int
+    bench: Bench, name: str, origin_url: str, pairs: Sequence[tuple[int, int]], seconds: int
 ) -> dict:
     """A fresh cache, warmed up, then measured."""
     server_cores, load_cores = zip(*pairs, strict=True)

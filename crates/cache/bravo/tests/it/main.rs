@@ -6,8 +6,8 @@ use std::thread;
 
 use bravo::Locks;
 
-/// Writes of each writer, over all locks.
-const WRITES: usize = 20_000;
+/// Writes of each writer, over all locks. Miri takes a thousand times as long.
+const WRITES: usize = if cfg!(miri) { 100 } else { 20_000 };
 const LOCKS: usize = 4;
 
 /// Readers and writers on more threads than cores, whose locks are all contended.
