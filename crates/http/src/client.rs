@@ -85,6 +85,9 @@ pub enum RequestError {
     /// No connection could be opened.
     #[error("cannot connect: {0}")]
     Unreachable(String),
+    /// Too many connections are open, to all servers.
+    #[error("too many connections are open")]
+    TooManyConnections,
     /// The timeout passed.
     #[error("no answer in time")]
     TimedOut,
@@ -229,7 +232,7 @@ impl ConnectorOptions {
         let (open, others) = OpenConnection::count(&self.open);
         // A replaced pool closes its connections at its next poll, so allow for both pools.
         if 2 * self.connections_max <= others {
-            return Err(RequestError::Unreachable("too many connections are open".to_owned()));
+            return Err(RequestError::TooManyConnections);
         }
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let is_tls = uri.scheme_str() == Some("https");

@@ -6,9 +6,11 @@
 
 use memchr::memchr;
 
-/// Longest line of a head or of a chunk's size that is put together from several reads. Beyond it,
-/// hyper's own limits refuse the message.
+/// Longest line of a head or of a chunk's size that is put together from several reads.
 const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// Room for a line that is kept for the next one.
+const LINE_BYTES_KEPT: usize = 1 << 10;
 
 /// Follows the messages that come over a connection.
 #[derive(Debug, Default)]
@@ -85,8 +87,10 @@ impl FramingCheck {
         };
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    /// A line that is too long is refused: what comes behind it could not be followed.
+    fn keep(&mut self, bytes: &mut [u8]) {
         if self.line.len() + bytes.len() > LINE_BYTES_MAX {
+            bytes[0] = 0;
             self.at = MessagePart::Unknown;
             self.line = Vec::new();
         } else {
@@ -103,8 +107,13 @@ impl FramingCheck {
             kept.extend_from_slice(end);
             &kept
         };
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let (line, has_return) = match line.strip_suffix(b"\r") {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
         let is_sound = match self.at {
+            // Hyper takes it for part of the trailers, and others for their end (RFC 9112, section 2.2).
+            MessagePart::ChunkSize | MessagePart::Trailers if !has_return => false,
             // Empty lines before a message are skipped (RFC 9112, section 2.2).
             MessagePart::FirstLine => {
                 if !line.is_empty() {
@@ -138,8 +147,10 @@ impl FramingCheck {
             }
             MessagePart::Body(_) | MessagePart::Chunk(_) | MessagePart::Unknown => true,
         };
-        kept.clear();
-        self.line = kept;
+        if kept.capacity() <= LINE_BYTES_KEPT {
+            kept.clear();
+            self.line = kept;
+        }
         is_sound
     }
 

@@ -2,8 +2,9 @@
 //! has no answer to, and everything else, goes to hyper as it came.
 //!
 //! Hyper's own work for a request costs more than finding its answer in memory. Plain GETs are
-//! answered only between messages: when hyper has sent all responses to what it was given, and the
-//! last of its messages is whole.
+//! answered only between messages: when hyper has sent all responses to what it was given, the last of
+//! its messages is whole, and it asks for more. What it has left of a body is for it to read or to
+//! close, so the bytes alone do not tell.
 
 mod request;
 
@@ -44,6 +45,9 @@ impl MadeResponses {
 /// Bytes of one read while hyper waits for a message. A plain GET that is longer is left to hyper.
 const READ_BYTES: usize = 4 << 10;
 
+/// Room for the head of a request to hyper that is kept for the next one.
+const UNREAD_KEPT: usize = 512;
+
 /// A connection that answers plain GETs itself, and the stream of hyper, which is a clone of it. It
 /// refuses messages with two framings (see [`FramingCheck`]).
 #[derive(Debug)]
@@ -63,8 +67,12 @@ struct PlainState<S, H> {
     /// Of what hyper gets.
     check: FramingCheck,
     made: MadeResponses,
+    /// Those of them that are sent.
+    sent: u64,
     /// Whether hyper waits for the next message, and has nothing of it.
     is_between: bool,
+    /// No plain GET is answered any more.
+    is_stopped: bool,
     /// What was read for hyper.
     unread: Vec<u8>,
     /// What hyper is told once it has read that.
@@ -82,14 +90,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: PlainHandler> PlainFirst<S, H> {
             handler,
             check: FramingCheck::default(),
             made,
-            is_between: true,
+            sent: 0,
+            is_between: false,
+            is_stopped: false,
             unread: Vec::new(),
             end: None,
             unsent: Vec::new(),
         })))
     }
 
-    /// Answers plain GETs. Ready once hyper has something to do.
+    /// From now on hyper answers all.
+    pub fn stop(&self) {
+        let mut state = self.0.borrow_mut();
+        (state.is_stopped, state.is_between) = (true, false);
+    }
+
+    /// Answers plain GETs while hyper waits for the next message. Ready once hyper has something to do.
     pub fn poll_plain(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.borrow_mut();
         while state.is_between {
@@ -106,6 +122,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: PlainHandler> PlainState<S, H> {
     /// Answers what can be read. What it does not answer is kept for hyper.
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(cx))?;
+        // TLS takes more than it sends.
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut buffer = ReadBuf::uninit(&mut buffer);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
@@ -146,8 +164,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: PlainHandler> PlainState<S, H> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.unsent.drain(..sent);
+            if self.unsent.is_empty() {
+                self.unsent = Vec::new();
+            }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Whether hyper, which reads, wants the beginning of a message: it has had nothing but whole
+    /// messages, and has sent their responses. Before that it may read to the end of a body.
+    fn is_awaiting(&self) -> bool {
+        let is_read = self.unread.is_empty() && self.end.is_none();
+        is_read && !self.is_stopped && self.check.whole_messages() == Some(self.sent)
     }
 }
 
@@ -172,13 +200,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: PlainHandler> AsyncRead for PlainFirs
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Hyper reads again as soon as it is between messages.
+        let is_awaiting = self.0.borrow().is_awaiting();
+        self.0.borrow_mut().is_between = is_awaiting;
         ready!(self.poll_plain(cx));
         let mut state = self.0.borrow_mut();
         if !state.unread.is_empty() {
             let length = state.unread.len().min(into.remaining());
             into.put_slice(&state.unread[..length]);
             state.unread.drain(..length);
+            if state.unread.is_empty() && UNREAD_KEPT < state.unread.capacity() {
+                state.unread = Vec::new();
+            }
             return Poll::Ready(Ok(()));
         }
         if let Some(end) = state.end.take() {
@@ -222,12 +254,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: PlainHandler> AsyncWrite for PlainFir
         let mut state = self.0.borrow_mut();
         ready!(state.poll_send(cx))?;
         ready!(Pin::new(&mut state.stream).poll_flush(cx))?;
-        let is_read = state.unread.is_empty() && state.end.is_none();
-        state.is_between = is_read && state.check.whole_messages() == Some(state.made.0.get());
+        state.sent = state.made.0.get();
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stop();
         let mut state = self.0.borrow_mut();
         ready!(state.poll_send(cx))?;
         Pin::new(&mut state.stream).poll_shutdown(cx)

@@ -94,12 +94,10 @@ where
     std::future::poll_fn(|cx| {
         if !is_draining && drain.as_mut().poll(cx).is_ready() {
             is_draining = true;
+            plain.stop();
             connection.as_mut().graceful_shutdown();
         }
-        // Hyper must know of the drain; otherwise it has nothing to do before the next message.
-        if !is_draining {
-            ready!(plain.poll_plain(cx));
-        }
+        ready!(plain.poll_plain(cx));
         connection.as_mut().poll(cx)
     })
     .await

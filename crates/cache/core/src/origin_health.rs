@@ -1,5 +1,5 @@
-//! Whether an origin is asked: after some failures in a row it is left alone, but for one request at a
-//! time that tries it, so that clients get a stale answer or an error at once.
+//! Whether an origin is asked: after some failures in a row it is left alone, but for one request per
+//! pause that tries it, so that clients get a stale answer or an error at once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -58,7 +58,8 @@ impl OriginHealth {
         let was_well = self.is_well(state.failures);
         state.failures = if is_answered { 0 } else { state.failures.saturating_add(1) };
         let is_well = self.is_well(state.failures);
-        if !is_well {
+        // Requests that were sent before do not postpone the one that tries it.
+        if was_well && !is_well {
             state.next_try = now + self.rules.pause;
         }
         match (was_well, is_well) {

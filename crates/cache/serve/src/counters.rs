@@ -1,5 +1,7 @@
 //! What each shard counts for each route.
 
+use std::time::Duration;
+
 use cache_core::rules::reuse::ServedFreshness;
 use runtime::metrics::{Counter, Histogram, PerShard};
 
@@ -39,6 +41,15 @@ pub(crate) struct RouteCounts {
 }
 
 impl RouteCounts {
+    /// Counts a request to the origin, which took this long up to the head of its answer.
+    pub fn count_fetch(&self, took: Duration, is_failure: bool) {
+        self.fetches.increment();
+        self.origin.record(took);
+        if is_failure {
+            self.fetch_failures.increment();
+        }
+    }
+
     /// Counts an answer of the store.
     pub fn count_hit(&self, served: ServedFreshness, body_bytes: u64) {
         match served.fresh_for {

@@ -183,10 +183,6 @@ impl ClientExchange<'_> {
         let (interim, received) = unbounded_channel();
         self.spawn_fetch(control, Recipients { lead, client }, Some(interim));
         match self.passing_interim(received, reader.outcome()).await {
-            // The whole is more than the client asks for.
-            FillOutcome::NotShared if self.routed.head.headers.contains_key(RANGE) => {
-                self.pass_without_body().await
-            }
             FillOutcome::NotShared | FillOutcome::NotSharedNow => {
                 self.unshared(unshared, forwarded).await
             }
@@ -339,6 +335,14 @@ impl ClientExchange<'_> {
         forwarded: ForwardedRequest,
     ) -> Response<CacheBody> {
         match unshared.await {
+            // The whole is more than the client asks for.
+            Ok(answer)
+                if answer.status() == StatusCode::OK
+                    && self.routed.head.headers.contains_key(RANGE) =>
+            {
+                drop(answer);
+                self.pass_without_body().await
+            }
             Ok(answer) => {
                 self.routed.counts().passed.increment();
                 let mut response = answer.map(|body| CacheBody::Passed(Box::new(body)));
@@ -357,7 +361,6 @@ impl ClientExchange<'_> {
 
     async fn pass(&self, body: RequestBody, reason: ForwardReason) -> Response<CacheBody> {
         let counts = self.routed.counts();
-        counts.fetches.increment();
         let config = &self.routed.shard.store.config;
         let head = ForwardedHead {
             method: &self.routed.head.method,
@@ -373,7 +376,9 @@ impl ClientExchange<'_> {
         let sent = self.routed.shard.origins.send(self.routed.at, request, Some(interim));
         let begun = Instant::now();
         let sent = self.passing_interim(received, sent).await;
-        counts.origin.record(begun.elapsed());
+        if !matches!(sent, Err(OriginError::LeftAlone(_))) {
+            counts.count_fetch(begun.elapsed(), sent.is_err());
+        }
         match sent {
             Ok(mut answer) => {
                 counts.passed.increment();
@@ -387,10 +392,7 @@ impl ClientExchange<'_> {
                 self.forwarded(&mut response, ForwardedRequest { status, ..forwarded });
                 response
             }
-            Err(error) => {
-                counts.fetch_failures.increment();
-                self.bad_gateway(&error, forwarded)
-            }
+            Err(error) => self.bad_gateway(&error, forwarded),
         }
     }
 
@@ -494,7 +496,9 @@ impl ClientExchange<'_> {
         self.routed.counts().failed.increment();
         let status = match error {
             OriginError::TimedOut => StatusCode::GATEWAY_TIMEOUT,
-            OriginError::LeftAlone(_) => StatusCode::SERVICE_UNAVAILABLE,
+            OriginError::LeftAlone(_) | OriginError::TooManyConnections => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::BAD_GATEWAY,
         };
         let mut response = plain(status, &error.to_string());

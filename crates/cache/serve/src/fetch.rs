@@ -118,6 +118,14 @@ struct PartHead {
     times: ExchangeTimes,
 }
 
+/// The rest of a response that broke off.
+struct FetchedRest {
+    head: PartHead,
+    body: PassedBody,
+    /// Length of the whole.
+    end: u64,
+}
+
 struct Fetch<'f> {
     shard: &'f CacheShard,
     route: &'f CacheRoute,
@@ -139,8 +147,6 @@ impl Fetch<'_> {
             headers: &request.headers,
             name: &self.shard.store.config.name,
         };
-        let counts = self.shard.counts(request.route);
-        counts.fetches.increment();
         let mut forwarded = head.for_store(self.route);
         match wanted {
             Wanted::Whole => {
@@ -159,9 +165,9 @@ impl Fetch<'_> {
         }
         let begun = Instant::now();
         let sent = self.shard.origins.send(request.route, forwarded, request.interim.clone()).await;
-        counts.origin.record(begun.elapsed());
-        if sent.as_ref().map_or(true, |response| response.status().is_server_error()) {
-            counts.fetch_failures.increment();
+        let is_failure = sent.as_ref().map_or(true, |response| response.status().is_server_error());
+        if !matches!(sent, Err(OriginError::LeftAlone(_))) {
+            self.shard.counts(request.route).count_fetch(begun.elapsed(), is_failure);
         }
         sent
     }
@@ -297,7 +303,7 @@ impl Fetch<'_> {
         mut lead: Lead,
     ) {
         let object_max = self.shard.store.config.limits.object_max;
-        let whole = body.length();
+        let mut whole = body.length();
         let (mut length, mut completions) = (0, 0);
         let mut newer = None;
         while let Some(piece) = body.piece().await {
@@ -310,13 +316,14 @@ impl Fetch<'_> {
                     let incomplete = IncompleteResponse::of(status, headers, length as u64, whole);
                     completions += 1;
                     let incomplete = incomplete.filter(|_| completions <= COMPLETIONS_MAX);
+                    // Its connection makes room for another.
+                    drop(body);
                     let rest = match incomplete {
                         Some(incomplete) => self.rest(request, &incomplete, lead.key()).await,
                         None => None,
                     };
-                    let Some((head, rest)) = rest else { return lead.finish(Err(error)) };
-                    newer = Some(head);
-                    body = rest;
+                    let Some(rest) = rest else { return lead.finish(Err(error)) };
+                    (whole, body, newer) = (Some(rest.end), rest.body, Some(rest.head));
                     continue;
                 }
             };
@@ -349,15 +356,19 @@ impl Fetch<'_> {
         request: &FetchRequest,
         incomplete: &IncompleteResponse,
         key: &CacheKey,
-    ) -> Option<(PartHead, PassedBody)> {
+    ) -> Option<FetchedRest> {
         let requested = self.shard.now();
         let response = self.send(request, key, Wanted::Rest(incomplete)).await.ok()?;
         let times = ExchangeTimes { requested, received: self.shard.now() };
-        let is_rest = incomplete.is_completed_by(response.status(), response.headers());
+        let range = incomplete.rest(response.status(), response.headers())?;
         let (head, body) = response.into_parts();
         let counts = self.shard.shared_counts(request.route);
         let body = PassedBody::new(body, self.route.body_timeout, counts);
-        is_rest.then_some((PartHead { headers: head.headers, times }, body))
+        Some(FetchedRest {
+            head: PartHead { headers: head.headers, times },
+            body: body.of_length(range.bytes()),
+            end: range.end,
+        })
     }
 
     /// A body that turned out too large: only those who read it now get it.

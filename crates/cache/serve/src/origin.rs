@@ -52,6 +52,8 @@ pub(crate) enum OriginError {
     Status(StatusCode),
     #[error("the origin failed {0} times in a row, and is tried again soon")]
     LeftAlone(u32),
+    #[error("too many connections to origins are open")]
+    TooManyConnections,
     #[error("the request that fetched it ended")]
     Abandoned,
 }
@@ -60,6 +62,7 @@ impl From<RequestError> for OriginError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::TimedOut => Self::TimedOut,
+            RequestError::TooManyConnections => Self::TooManyConnections,
             RequestError::Broken(text) => Self::Malformed(text.into()),
             other => Self::Unreachable(other.to_string().into()),
         }
@@ -93,15 +96,17 @@ impl Origins {
         let connections_max = (connections_max / distinct.len().max(1)).max(1);
         let mut clients = HashMap::new();
         let mut client = |authorities: Option<&Authorities>| {
-            let options = ClientOptions {
-                timeout: ANSWER_TIMEOUT_MAX,
-                idle_timeout: IDLE_TIMEOUT,
-                idle_per_host_max: IDLE_PER_ORIGIN_MAX.min(connections_max),
-                connections_max,
-                addresses: AddressRule::Any,
-                tls: Arc::new(client_config(authorities.map(|authorities| &**authorities))),
+            let new = || {
+                let options = ClientOptions {
+                    timeout: ANSWER_TIMEOUT_MAX,
+                    idle_timeout: IDLE_TIMEOUT,
+                    idle_per_host_max: IDLE_PER_ORIGIN_MAX.min(connections_max),
+                    connections_max,
+                    addresses: AddressRule::Any,
+                    tls: Arc::new(client_config(authorities.map(|authorities| &**authorities))),
+                };
+                Rc::new(HttpClient::new(options, Arc::new(SystemNames::new())))
             };
-            let new = || Rc::new(HttpClient::new(options, Arc::new(SystemNames::new())));
             Rc::clone(clients.entry(authorities.cloned()).or_insert_with(new))
         };
         let clients = authorities.map(&mut client).collect();
@@ -131,13 +136,20 @@ impl Origins {
                 }
             });
         }
+        let has_body = matches!(request.body(), Either::Right(_));
         let sent = self.clients[route].send(request);
         let answered = tokio::time::timeout(*answer_timeout, sent).await;
         let answered = match answered {
             Ok(answered) => answered.map_err(OriginError::from),
             Err(_) => Err(OriginError::TimedOut),
         };
-        self.health.record(route, id, answered.is_ok());
+        match &answered {
+            Ok(_) => self.health.record(route, id, true),
+            // A client that sends its body too slowly, or too much of it, is no fault of the origin.
+            Err(OriginError::TimedOut | OriginError::Malformed(_)) if has_body => (),
+            Err(OriginError::TooManyConnections) => (),
+            Err(_) => self.health.record(route, id, false),
+        }
         let mut response = answered?;
         let headers = response.headers_mut();
         // Two framings: what one reader takes for the end is the middle for another (RFC 9112,

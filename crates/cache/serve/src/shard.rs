@@ -291,11 +291,16 @@ impl CacheShard {
         let key = key.as_str();
         let disk = self.store.disk.as_ref().filter(|disk| disk.contains(key))?;
         let lead = match self.store.loads.join(key) {
-            LoadPlace::Leads(lead) => lead,
+            LoadPlace::Leads(lead) => Some(lead),
             LoadPlace::Waits(ended) => {
                 // It always fails: nothing is sent.
                 let _ended = ended.await;
-                return self.look_up(key, request, rules);
+                let found = self.look_up(key, request, rules);
+                if found.is_some() || !disk.contains(key) {
+                    return found;
+                }
+                // Its client has gone, or memory has no room for it.
+                None
             }
         };
         let loaded = disk.load(key).await?;

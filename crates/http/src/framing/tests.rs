@@ -46,11 +46,23 @@ fn bodies_are_not_taken_for_heads() {
 }
 
 #[test]
-fn endless_lines_are_left_to_hyper() {
+fn endless_lines_are_refused() {
     let mut check = FramingCheck::default();
-    for _ in 0..100 {
-        check.follow(&mut [b'x'; 4096]);
-    }
+    let mut pieces = [[b'x'; 4096]; 100];
+    pieces.iter_mut().for_each(|piece| check.follow(piece));
+    assert_eq!(pieces.as_flattened().iter().filter(|byte| **byte == 0).count(), 1);
     assert_eq!(check.line.capacity(), 0);
     assert_eq!(check.at, MessagePart::Unknown);
+}
+
+#[test]
+fn chunks_and_trailers_end_as_hyper_ends_them() {
+    let chunked = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+    for end in ["0\r\n\nGET / HTTP/1.1\r\n\r\n", "0\r\nx: y\n\r\n", "0\n\r\n", "1\na\r\n0\r\n\r\n"]
+    {
+        check(&format!("{chunked}{end}"), true);
+    }
+    for length in ["5, 5", "+5", "", "5 5", "99999999999999999999"] {
+        check(&format!("POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\nhello"), true);
+    }
 }

@@ -280,6 +280,94 @@ fn plain_requests_are_answered_at_once_after_others_too() {
 }
 
 #[test]
+fn hyper_ends_a_connection_whose_body_it_leaves() {
+    let half = "GET /p-half HTTP/1.1\r\nhost: a\r\n\r\n";
+    let length = half.len();
+    // Two chunks, which hyper reads one at a time.
+    let chunks = format!("{length:x}\r\n{half}\r\n{length:x}\r\n{half}\r\n0\r\n\r\n");
+    let head = "POST /left HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+    let (received, plain) = served(1 << 16, async |mut client| {
+        client.write_all(format!("{head}{chunks}").as_bytes()).await.expect("an open connection");
+        let mut received = String::new();
+        client.read_to_string(&mut received).await.expect("text");
+        received
+    });
+    assert!(received.ends_with("/left"), "{received}");
+    assert_eq!(plain, 0);
+}
+
+/// Sends only what is flushed, as TLS may.
+struct FlushedStream {
+    stream: DuplexStream,
+    held: Vec<u8>,
+}
+
+impl AsyncRead for FlushedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for FlushedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.held.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, held } = &mut *self;
+        while !held.is_empty() {
+            let sent = ready!(Pin::new(&mut *stream).poll_write(cx, held))?;
+            held.drain(..sent);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[test]
+fn what_a_stream_holds_back_is_flushed() {
+    let handler = Rc::new(PathHandler { plain: Cell::default() });
+    let (mut client, stream) = duplex(32);
+    let server = FlushedStream { stream, held: Vec::new() };
+    let mut plain = PlainFirst::new(server, LIMITS, handler, MadeResponses::default());
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let text = request(0, 1).1;
+        let ask = async {
+            client.write_all(text.as_bytes()).await.expect("an open connection");
+            let mut received = String::new();
+            while !received.ends_with("/p1") {
+                let mut piece = [0; 16];
+                let length = client.read(&mut piece).await.expect("an open connection");
+                received += str::from_utf8(&piece[..length]).expect("text");
+            }
+        };
+        let mut into = [0; 64];
+        let asked = tokio::time::timeout(Duration::from_secs(60), async {
+            tokio::select! {
+                biased;
+                read = plain.read(&mut into) => panic!("hyper gets {read:?}"),
+                () = ask => (),
+            }
+        });
+        asked.await.expect("the response comes");
+    });
+}
+
+#[test]
 fn a_client_that_does_not_read_gets_all_later() {
     let paths: Vec<_> = (0..50).map(|at| format!("/p{at}")).collect();
     let texts: Vec<_> = (0..50).map(|at| request(0, at).1).collect();

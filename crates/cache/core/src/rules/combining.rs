@@ -1,16 +1,18 @@
 //! Completing a response whose body broke off by a request for the rest (RFC 9111, sections 3.3 and
 //! 3.4; RFC 9110, section 15.3.7.3).
 
-use http::header::{ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderValue};
+use http::header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
-use super::ranges::parse_content_range;
+use super::ranges::{ByteRange, parse_content_range};
 use super::validation::validators::EntityTag;
 
 /// A response whose body broke off, and which has a strong validator.
 #[derive(Clone, Debug)]
 pub struct IncompleteResponse {
     etag: HeaderValue,
+    /// `Content-Encoding`. None if it has none.
+    coding: Option<HeaderValue>,
     /// Bytes that came.
     received: u64,
     /// Of the whole body. None if the response did not say.
@@ -32,7 +34,8 @@ impl IncompleteResponse {
         }
         let etag = headers.get(ETAG)?;
         EntityTag::parse(etag.as_bytes()).filter(|etag| !etag.is_weak)?;
-        Some(Self { etag: etag.clone(), received, length })
+        let coding = headers.get(CONTENT_ENCODING).cloned();
+        Some(Self { etag: etag.clone(), coding, received, length })
     }
 
     /// `Range` of the request for the rest.
@@ -46,14 +49,19 @@ impl IncompleteResponse {
         &self.etag
     }
 
-    /// Whether a response is the rest, all of it, of the same representation.
-    pub fn is_completed_by(&self, status: StatusCode, headers: &HeaderMap) -> bool {
-        let range = headers.get(CONTENT_RANGE).and_then(|line| line.to_str().ok());
-        let is_rest = range.and_then(parse_content_range).is_some_and(|(range, length)| {
-            let is_same_length = self.length.is_none_or(|known| known == length);
-            range.start == self.received && range.end == length && is_same_length
-        });
-        status == StatusCode::PARTIAL_CONTENT && is_rest && headers.get(ETAG) == Some(&self.etag)
+    /// The range of a response that is the rest, all of it, of the same representation: to the end of
+    /// the whole. None if it is not.
+    pub fn rest(&self, status: StatusCode, headers: &HeaderMap) -> Option<ByteRange> {
+        // Some servers code a body without another tag.
+        let is_same = headers.get(ETAG) == Some(&self.etag)
+            && headers.get(CONTENT_ENCODING) == self.coding.as_ref();
+        let is_rest = |(range, length): &(ByteRange, u64)| {
+            let is_same_length = self.length.is_none_or(|known| known == *length);
+            range.start == self.received && range.end == *length && is_same_length
+        };
+        let range = parse_content_range(headers.get(CONTENT_RANGE)?.to_str().ok()?)?;
+        let is_part = status == StatusCode::PARTIAL_CONTENT && is_same;
+        Some(range).filter(|range| is_part && is_rest(range)).map(|(range, _)| range)
     }
 }
 

@@ -110,12 +110,19 @@ pub(crate) struct PassedBody {
     timeout: Duration,
     until: Pin<Box<Sleep>>,
     counts: Arc<Padded<RouteCounts>>,
+    /// Bytes that must still come. None if the end of the message is that of the body.
+    left: Option<u64>,
 }
 
 impl PassedBody {
     pub fn new(incoming: Incoming, timeout: Duration, counts: Arc<Padded<RouteCounts>>) -> Self {
         let until = Box::pin(sleep_until(Instant::now() + timeout));
-        Self { incoming, timeout, until, counts }
+        Self { incoming, timeout, until, counts, left: None }
+    }
+
+    /// It must have this length, whatever the framing of its message says.
+    pub fn of_length(self, length: u64) -> Self {
+        Self { left: Some(length), ..self }
     }
 
     /// The next piece or the trailers. None at the end.
@@ -126,12 +133,17 @@ impl PassedBody {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.until.as_mut().reset(Instant::now() + self.timeout);
-                let bytes = frame.data_ref().map_or(0, Bytes::len);
-                self.counts.fetched_bytes.add(bytes as u64);
-                Poll::Ready(Some(Ok(frame)))
+                let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+                self.counts.fetched_bytes.add(bytes);
+                match self.left.as_mut().map(|left| left.checked_sub(bytes).map(|now| *left = now))
+                {
+                    Some(None) => broken_off("it is longer than it says"),
+                    None | Some(Some(())) => Poll::Ready(Some(Ok(frame))),
+                }
             }
-            Poll::Ready(Some(Err(error))) => {
-                Poll::Ready(Some(Err(OriginError::BrokenOff(error.to_string().into()))))
+            Poll::Ready(Some(Err(error))) => broken_off(&error.to_string()),
+            Poll::Ready(None) if self.left.is_some_and(|left| 0 < left) => {
+                broken_off("it is shorter than it says")
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => self.until.as_mut().poll(cx).map(|()| Some(Err(OriginError::Stalled))),
@@ -209,6 +221,10 @@ impl Body for CacheBody {
             Self::Passed(body) => body.incoming.size_hint(),
         }
     }
+}
+
+fn broken_off<T>(why: &str) -> Poll<Option<Result<T, OriginError>>> {
+    Poll::Ready(Some(Err(OriginError::BrokenOff(why.into()))))
 }
 
 /// What frames or routes a message is not for its trailers (RFC 9110, section 6.5.1).

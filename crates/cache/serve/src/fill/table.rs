@@ -168,7 +168,9 @@ impl Lead {
     }
 
     /// Ends the body.
-    pub fn finish(self, end: Result<(), OriginError>) {
+    pub fn finish(mut self, end: Result<(), OriginError>) {
+        // Those who ask again at once must not join it.
+        self.unlist();
         self.fill.finish(end);
     }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::mpsc::channel;
 
-use super::fixtures::{PATIENCE, Proxy};
+use super::fixtures::{PATIENCE, Proxy, until};
 
 const FRESH: &str = "200 OK\r\ncache-control: max-age=60\r\netag: \"v1\"\r\n";
 
@@ -33,6 +33,7 @@ fn a_part_is_answered_while_the_whole_is_fetched() {
     assert_eq!(part.text(), "345");
     go_on.send(()).unwrap();
     assert_eq!(second.bytes(4), b"6789");
+    until("it is stored", || proxy.cache().figures().entries == 1);
     let cases = [("bytes=20-", 416), ("bytes=0-1,4-5", 206), ("items=1", 200)];
     for (range, status) in cases {
         let line = format!("range: {range}");
@@ -82,6 +83,7 @@ fn a_body_that_breaks_off_is_completed_and_stored() {
     assert_eq!(rest.field("range").unwrap(), "bytes=6-");
     assert_eq!(rest.field("if-range").unwrap(), "\"v1\"");
     assert_eq!(rest.field("accept").unwrap(), "x/y");
+    until("it is stored", || proxy.cache().figures().entries == 1);
     // With the fields of the last part (RFC 9111, section 3.4).
     let hit = proxy.get("/a", &[]);
     assert_eq!((hit.text(), &*hit.cache()), ("0123456789", "hit"));
@@ -105,6 +107,38 @@ fn what_is_not_the_rest_completes_nothing() {
         assert_eq!((broken.text(), broken.is_complete), ("012345", false), "{answer:?}");
         proxy.origin.answer(FRESH, "whole");
         assert_eq!(proxy.get("/a", &[]).text(), "whole", "nothing was stored after {answer:?}");
+    }
+    // Its range is right, and its length is not.
+    let part = "HTTP/1.1 206 Partial Content\r\netag: \"v1\"\r\ncontent-range: bytes 6-9/10\r\n";
+    for body in [
+        "\r\n67",
+        "content-length: 2\r\n\r\n67",
+        "transfer-encoding: chunked\r\n\r\n2\r\n67\r\n0\r\n\r\n",
+        "transfer-encoding: chunked\r\n\r\n6\r\n6789ab\r\n0\r\n\r\n",
+    ] {
+        for framing in [
+            "content-length: 10\r\n\r\n012345",
+            "transfer-encoding: chunked\r\n\r\n6\r\n012345\r\n",
+        ] {
+            let proxy = Proxy::start("");
+            let whole = format!("HTTP/1.1 {FRESH}{framing}");
+            let part = format!("{part}{body}");
+            // What has its own end leaves the connection open.
+            let goes_on = !body.starts_with("\r\n");
+            for (answer, goes_on) in [(whole, false), (part.clone(), goes_on), (part, goes_on)] {
+                proxy.origin.script(move |_, stream| {
+                    stream.write_all(answer.as_bytes()).expect("an open connection");
+                    goes_on
+                });
+            }
+            let broken = proxy.get("/a", &[]);
+            assert!(
+                !broken.is_complete && b"0123456789".starts_with(&broken.body),
+                "{body:?}: {broken:?}"
+            );
+            proxy.origin.answer(FRESH, "whole");
+            assert_eq!(proxy.get("/a", &[]).text(), "whole", "nothing was stored after {body:?}");
+        }
     }
     // It is not even asked for without a strong tag, nor for ever.
     let proxy = Proxy::start("");

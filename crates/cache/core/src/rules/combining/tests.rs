@@ -36,10 +36,11 @@ fn what_has_a_strong_tag_can_be_completed() {
 
 #[test]
 fn only_the_whole_rest_of_the_same_representation_completes_it() {
-    let check = |length, status, lines: &[(&str, &str)], want| {
+    let check = |length, status, lines: &[(&str, &str)], want: bool| {
         let incomplete = incomplete(&[("etag", "\"v1\"")], length).unwrap();
         let status = StatusCode::from_u16(status).unwrap();
-        assert_eq!(incomplete.is_completed_by(status, &headers(lines)), want, "{lines:?}");
+        let rest = incomplete.rest(status, &headers(lines));
+        assert_eq!(rest, want.then_some(ByteRange { start: 4, end: 10 }), "{lines:?}");
     };
     let etag = ("etag", "\"v1\"");
     for length in [Some(10), None] {
@@ -48,6 +49,8 @@ fn only_the_whole_rest_of_the_same_representation_completes_it() {
         check(length, 206, &[("etag", "\"v2\""), ("content-range", "bytes 4-9/10")], false);
         check(length, 206, &[("content-range", "bytes 4-9/10")], false);
         check(length, 206, &[etag], false);
+        let coded = [etag, ("content-encoding", "gzip"), ("content-range", "bytes 4-9/10")];
+        check(length, 206, &coded, false);
         for range in [
             "bytes 3-9/10",
             "bytes 4-8/10",
@@ -60,4 +63,14 @@ fn only_the_whole_rest_of_the_same_representation_completes_it() {
         }
     }
     check(Some(10), 206, &[etag, ("content-range", "bytes 4-10/11")], false);
+}
+
+#[test]
+fn the_rest_has_the_same_coding() {
+    let coding = ("content-encoding", "gzip");
+    let coded = incomplete(&[("etag", "\"v1\""), coding], None).unwrap();
+    let part = [("etag", "\"v1\""), ("content-range", "bytes 4-9/10")];
+    assert_eq!(coded.rest(StatusCode::PARTIAL_CONTENT, &headers(&part)), None);
+    let part = [part[0], part[1], coding];
+    assert!(coded.rest(StatusCode::PARTIAL_CONTENT, &headers(&part)).is_some());
 }
