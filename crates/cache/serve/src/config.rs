@@ -14,8 +14,8 @@ use rustls::ServerConfig;
 
 pub use disk::DiskConfig;
 pub use puts::PutsConfig;
-pub use route::CacheRoute;
 pub(crate) use route::TARGETS;
+pub use route::{CacheRoute, OriginPlace};
 pub use routes::CacheRoutes;
 
 /// The table `[cache]`.

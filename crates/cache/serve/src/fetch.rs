@@ -16,7 +16,6 @@ use cache_core::rules::validation::validators::Validators;
 use cache_core::rules::vary::Variant;
 use cache_core::store::purges::PurgeNumber;
 use cache_core::store::response::{Freshening, ReceivedResponse, StoredBody, StoredResponse};
-use hyper::body::Incoming;
 use hyper::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use hyper::{HeaderMap, Method, Response, StatusCode, Version};
 use tokio::sync::oneshot;
@@ -26,6 +25,7 @@ use tracing::debug;
 use crate::answers::body::PassedBody;
 use crate::config::CacheRoute;
 use crate::fill::{FailedFetch, FillOutcome, Lead, SharedHead};
+use crate::origin::body::OriginBody;
 use crate::origin::{ForwardedHead, InterimSender, OriginError};
 use crate::shard::CacheShard;
 
@@ -139,7 +139,7 @@ impl Fetch<'_> {
         request: &FetchRequest,
         key: &CacheKey,
         wanted: Wanted<'_>,
-    ) -> Result<Response<Incoming>, OriginError> {
+    ) -> Result<Response<OriginBody>, OriginError> {
         let head = ForwardedHead {
             method: &Method::GET,
             version: request.version,
@@ -175,7 +175,7 @@ impl Fetch<'_> {
     async fn received(
         &self,
         request: &FetchRequest,
-        response: Response<Incoming>,
+        response: Response<OriginBody>,
         times: ExchangeTimes,
         Recipients { lead, client }: Recipients,
     ) {

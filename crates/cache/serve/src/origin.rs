@@ -1,13 +1,17 @@
 //! Requests to origins, and what is wrong with their answers.
 
+pub(crate) mod body;
+mod files;
 pub(crate) mod health;
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cache_core::fields::dates::UnixSeconds;
 use cache_core::fields::forwarding::connection::remove_connection_fields;
 use cache_core::fields::forwarding::{CDN_LOOP, via_member};
 use cache_core::key::CacheKey;
@@ -15,7 +19,6 @@ use http_body_util::{Either, Full};
 use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestBody, RequestError};
 use http_kit::dns::SystemNames;
 use http_kit::tls::{Authorities, client_config};
-use hyper::body::Incoming;
 use hyper::ext::on_informational;
 use hyper::header::{
     CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
@@ -23,9 +26,12 @@ use hyper::header::{
 };
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use runtime::process::unix_ms;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::config::{CacheRoute, CacheRoutes};
+use crate::config::{CacheRoute, CacheRoutes, OriginPlace};
+use body::OriginBody;
+use files::FileRequest;
 use health::OriginsHealth;
 
 /// Idle connections to one origin, per shard.
@@ -119,8 +125,12 @@ impl Origins {
         route: usize,
         mut request: Request<RequestBody>,
         interim: Option<InterimSender>,
-    ) -> Result<Response<Incoming>, OriginError> {
-        let CacheRoute { id, health, answer_timeout, .. } = &*self.routes.all()[route];
+    ) -> Result<Response<OriginBody>, OriginError> {
+        let CacheRoute { id, health, answer_timeout, origin, .. } = &*self.routes.all()[route];
+        if let OriginPlace::Folder(folder) = origin {
+            let read = tokio::time::timeout(*answer_timeout, read(folder, &request)).await;
+            return read.unwrap_or(Err(OriginError::TimedOut));
+        }
         if !self.health.admits(route) {
             return Err(OriginError::LeftAlone(health.failures_max));
         }
@@ -159,8 +169,23 @@ impl Origins {
             return Err(OriginError::Malformed(text.into()));
         }
         remove_connection_fields(headers);
-        Ok(response)
+        Ok(response.map(OriginBody::Received))
     }
+}
+
+/// The answer of a folder's files.
+async fn read(
+    folder: &Path,
+    request: &Request<RequestBody>,
+) -> Result<Response<OriginBody>, OriginError> {
+    let request = FileRequest {
+        method: request.method().clone(),
+        path: request.uri().path().to_owned(),
+        headers: request.headers().clone(),
+    };
+    let now = UnixSeconds(unix_ms() / 1000);
+    let answered = files::answer(folder.to_owned(), request, now).await;
+    answered.map_err(|error| OriginError::Unreachable(error.to_string().into()))
 }
 
 /// A request of a client, as it goes to the origin.
@@ -208,8 +233,11 @@ impl ForwardedHead<'_> {
     }
 
     fn uri(&self, route: &CacheRoute) -> Uri {
-        let origin = &route.origin;
         let mut parts = hyper::http::uri::Parts::default();
+        parts.path_and_query = PathAndQuery::try_from(self.key.target()).ok();
+        let OriginPlace::Server(origin) = &route.origin else {
+            return Uri::from_parts(parts).expect("a key has a path");
+        };
         let is_tls = origin.scheme() == "https";
         parts.scheme = Some(if is_tls { Scheme::HTTPS } else { Scheme::HTTP });
         let host = origin.host_str().unwrap_or_default();
@@ -218,7 +246,6 @@ impl ForwardedHead<'_> {
             None => host.to_owned(),
         };
         parts.authority = Authority::try_from(authority).ok();
-        parts.path_and_query = PathAndQuery::try_from(self.key.target()).ok();
         Uri::from_parts(parts).expect("an origin is a URI")
     }
 }

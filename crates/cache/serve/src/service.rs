@@ -74,6 +74,8 @@ impl Service for Cache {
     }
 
     fn start(config: CacheConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
+        let routes = config.routes.in_folder(startup.folder).map_err(ServiceError::unavailable)?;
+        let config = CacheConfig { routes, ..config };
         let counts = config.routes.all().iter().map(|_| PerShard::new(startup.shards)).collect();
         let disk = config.disk.as_ref().map(|disk| open_disk(disk, startup.folder)).transpose()?;
         let (store, handles) = SharedStore::new(config, disk, startup.shards);

@@ -165,6 +165,16 @@ impl CacheShard {
         rules: ReuseRules,
     ) -> Option<CacheAnswer> {
         self.count(key);
+        self.look_up_again(key, request, rules)
+    }
+
+    /// Likewise, for a request that is counted.
+    fn look_up_again(
+        &self,
+        key: &str,
+        request: ClientRequest<'_>,
+        rules: ReuseRules,
+    ) -> Option<CacheAnswer> {
         let mut buffer = self.buffer.borrow_mut();
         self.with_purges(key, |purges| {
             let context = self.context(purges, rules);
@@ -293,16 +303,17 @@ impl CacheShard {
         let lead = match self.store.loads.join(key) {
             LoadPlace::Leads(lead) => Some(lead),
             LoadPlace::Waits(ended) => {
-                // It always fails: nothing is sent.
+                // It always fails: nothing is sent. If memory has nothing even so, the one that read has
+                // lost its client, or there is no room.
                 let _ended = ended.await;
-                let found = self.look_up(key, request, rules);
-                if found.is_some() || !disk.contains(key) {
-                    return found;
-                }
-                // Its client has gone, or memory has no room for it.
                 None
             }
         };
+        // Another may also have read it since this one asked the memory.
+        let found = self.look_up_again(key, request, rules);
+        if found.is_some() || !disk.contains(key) {
+            return found;
+        }
         let loaded = disk.load(key).await?;
         let mut buffer = self.buffer.borrow_mut();
         let (answer, evicted) = self.with_purges(key, |purges| {

@@ -10,13 +10,14 @@ use bytes::{Buf as _, Bytes};
 use cache_core::rules::ranges::ByteRange;
 use cache_core::store::answer::AnswerBody;
 use hyper::HeaderMap;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use runtime::metrics::Padded;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::counters::RouteCounts;
 use crate::fill::FillReader;
 use crate::origin::OriginError;
+use crate::origin::body::OriginBody;
 
 /// The body of an answer.
 pub(crate) enum CacheBody {
@@ -106,7 +107,7 @@ fn index(bytes: u64) -> usize {
 
 /// A body of the origin, of which each piece must come in time.
 pub(crate) struct PassedBody {
-    incoming: Incoming,
+    incoming: OriginBody,
     timeout: Duration,
     until: Pin<Box<Sleep>>,
     counts: Arc<Padded<RouteCounts>>,
@@ -115,7 +116,7 @@ pub(crate) struct PassedBody {
 }
 
 impl PassedBody {
-    pub fn new(incoming: Incoming, timeout: Duration, counts: Arc<Padded<RouteCounts>>) -> Self {
+    pub fn new(incoming: OriginBody, timeout: Duration, counts: Arc<Padded<RouteCounts>>) -> Self {
         let until = Box::pin(sleep_until(Instant::now() + timeout));
         Self { incoming, timeout, until, counts, left: None }
     }

@@ -1,5 +1,7 @@
 //! `[[cache.route]]`: requests of a host and below a path, their origin, and the operator's rules.
 
+use std::fmt::{self, Display, Formatter};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cache_core::fields::dates::Seconds;
@@ -20,6 +22,40 @@ const SPAN_MAX: Duration = secs(366 * 86_400);
 /// Targeted fields that count, in their order (RFC 9213, section 2.2).
 pub(crate) static TARGETS: [HeaderName; 1] = [HeaderName::from_static("cdn-cache-control")];
 
+/// Where answers come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OriginPlace {
+    /// `http://host:port` or `https://…`, without a path.
+    Server(Url),
+    /// The files below a folder.
+    Folder(PathBuf),
+}
+
+impl OriginPlace {
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(folder) = text.strip_prefix("file:").filter(|folder| !folder.is_empty()) {
+            return Ok(Self::Folder(folder.into()));
+        }
+        let is_origin = |url: &Url| {
+            let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+            let has_user = !url.username().is_empty() || url.password().is_some();
+            matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain && !has_user
+        };
+        let form = "needs the form \"http://host:port\" or \"https://host\", without a path, or \
+                    \"file:folder\"";
+        Url::parse(text).ok().filter(is_origin).map(Self::Server).ok_or_else(|| form.to_owned())
+    }
+}
+
+impl Display for OriginPlace {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(url) => f.write_str(url.as_str().trim_end_matches('/')),
+            Self::Folder(folder) => write!(f, "file:{}", folder.display()),
+        }
+    }
+}
+
 /// A table `[[cache.route]]`.
 #[derive(Clone, Debug)]
 pub struct CacheRoute {
@@ -29,8 +65,8 @@ pub struct CacheRoute {
     pub host: Option<String>,
     /// Its requests' paths begin with this.
     pub path: String,
-    /// `http://host:port` or `https://…`, without a path.
-    pub origin: Url,
+    /// Where its answers come from.
+    pub origin: OriginPlace,
     /// The host that origins see. None: the client's.
     pub origin_host: Option<String>,
     /// Whether answers are stored.
@@ -73,8 +109,9 @@ impl CacheRoute {
         let origin = s.parsed(
             "origin",
             Required("http://127.0.0.1:8080"),
-            parse_origin,
-            "Where answers come from.",
+            OriginPlace::parse,
+            "Where answers come from: a server, or the files below a folder, for example \
+             \"file:creatives\", relative to the configuration file.",
         );
         let origin_host = s.parsed(
             "origin_host",
@@ -211,14 +248,4 @@ fn read_health(s: &mut Section<'_>) -> HealthRules {
 
 fn seconds(span: Duration) -> Seconds {
     Seconds(span.as_secs())
-}
-
-fn parse_origin(text: &str) -> Result<Url, String> {
-    let is_origin = |url: &Url| {
-        let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-        let has_user = !url.username().is_empty() || url.password().is_some();
-        matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain && !has_user
-    };
-    let form = "needs the form \"http://host:port\" or \"https://host\", without a path";
-    Url::parse(text).ok().filter(is_origin).ok_or_else(|| form.to_owned())
 }

@@ -1,9 +1,20 @@
 //! Which route a request has: the most specific that its host and path allow.
 
 use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::route::CacheRoute;
+use super::route::{CacheRoute, OriginPlace};
+
+/// A route's folder cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cache.route.origin of `{route}`: {} cannot be read: {error}", folder.display())]
+pub struct UnreadableFolder {
+    route: String,
+    folder: PathBuf,
+    error: io::Error,
+}
 
 /// All routes, in the order of the configuration, and how to find them.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +39,23 @@ impl CacheRoutes {
         lists.for_each(|list| list.sort_by_key(|at| std::cmp::Reverse(routes[*at].path.len())));
         found.routes = routes.into_iter().map(Arc::new).collect();
         found
+    }
+
+    /// With folders that are relative to this one.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn in_folder(mut self, folder: &Path) -> Result<Self, UnreadableFolder> {
+        for route in &mut self.routes {
+            if let OriginPlace::Folder(files) = &route.origin {
+                let files = folder.join(files);
+                if let Err(error) = files.read_dir() {
+                    return Err(UnreadableFolder { route: route.id.clone(), folder: files, error });
+                }
+                Arc::make_mut(route).origin = OriginPlace::Folder(files);
+            }
+        }
+        Ok(self)
     }
 
     /// In the order of the configuration.

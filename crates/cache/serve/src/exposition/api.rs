@@ -260,7 +260,7 @@ fn stat_cache(cache: &CacheApi, _: &ApiCall) -> ReplyResult {
         };
         RouteView {
             id: route.id.clone(),
-            origin: route.origin.as_str().trim_end_matches('/').to_owned(),
+            origin: route.origin.to_string(),
             is_origin_up: health.is_up(),
             counts: COUNTS.map(sum).into(),
         }

@@ -6,6 +6,7 @@ mod config;
 mod disk;
 mod faults;
 mod fixtures;
+mod folder;
 mod foreign;
 mod hit_costs;
 mod purging;

@@ -34,12 +34,12 @@ impl<'t> EntityTag<'t> {
     }
 
     /// Strong comparison: both are strong, and equal.
-    pub fn is_strongly(self, other: Self) -> bool {
+    pub fn is_strongly(self, other: EntityTag<'_>) -> bool {
         !self.is_weak && !other.is_weak && self.opaque == other.opaque
     }
 
     /// Weak comparison: equal but for weakness.
-    pub fn is_weakly(self, other: Self) -> bool {
+    pub fn is_weakly(self, other: EntityTag<'_>) -> bool {
         self.opaque == other.opaque
     }
 }
@@ -99,7 +99,7 @@ pub fn evaluate(request: &HeaderMap, stored: &Validators<'_>, now: UnixSeconds) 
         return Condition::AskOrigin;
     }
     let is_unmodified = if request.contains_key(IF_NONE_MATCH) {
-        names_tag(request, stored.etag)
+        names_tag(request, &IF_NONE_MATCH, stored.etag, |tag, own| own.is_weakly(tag))
     } else {
         let since = date_of(request, &IF_MODIFIED_SINCE, now);
         // One that is no date is ignored.
@@ -111,14 +111,29 @@ pub fn evaluate(request: &HeaderMap, stored: &Validators<'_>, now: UnixSeconds) 
     }
 }
 
-/// Whether `If-None-Match` names the tag, or any.
-fn names_tag(request: &HeaderMap, stored: Option<EntityTag<'_>>) -> bool {
-    request.get_all(IF_NONE_MATCH).iter().any(|line| {
+/// Whether an origin must answer 412: `If-Match`, or else `If-Unmodified-Since`, does not hold for what
+/// it has (RFC 9110, sections 13.1.1 and 13.1.4).
+pub fn precondition_fails(request: &HeaderMap, own: &Validators<'_>, now: UnixSeconds) -> bool {
+    if request.contains_key(IF_MATCH) {
+        return !names_tag(request, &IF_MATCH, own.etag, |tag, own| own.is_strongly(tag));
+    }
+    let since = date_of(request, &IF_UNMODIFIED_SINCE, now);
+    since.is_some_and(|since| own.last_modified.is_some_and(|modified| since < modified))
+}
+
+/// Whether a field of tags names this one, by a comparison, or any.
+fn names_tag(
+    request: &HeaderMap,
+    name: &HeaderName,
+    own: Option<EntityTag<'_>>,
+    is_equal: fn(EntityTag<'_>, EntityTag<'_>) -> bool,
+) -> bool {
+    request.get_all(name).iter().any(|line| {
         let line = line.as_bytes().trim_ascii();
         line == b"*"
-            || stored.is_some_and(|stored| {
+            || own.is_some_and(|own| {
                 elements(line, Quoting::Verbatim)
-                    .any(|tag| EntityTag::parse(tag).is_some_and(|tag| tag.is_weakly(stored)))
+                    .any(|tag| EntityTag::parse(tag).is_some_and(|tag| is_equal(tag, own)))
             })
     })
 }

@@ -29,3 +29,18 @@ fn the_most_specific_route_counts() {
         assert_eq!(id(host, path).as_deref(), Some(want), "{host}{path}");
     }
 }
+
+#[test]
+fn folders_are_relative_to_the_configuration() {
+    let read = |s: &mut Section<'_>| s.tables("route", "A route.", CacheRoute::read);
+    let text = "[[route]]\nid = \"a\"\norigin = \"file:config\"\n[[route]]\nid = \"b\"\npath = \"/b\"\norigin = \"file:none\"\n";
+    let mut routes = parse("test.toml", text, read).expect("it is sound");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let error = CacheRoutes::new(routes.clone()).in_folder(&folder).expect_err("one is not there");
+    let want =
+        format!("cache.route.origin of `b`: {} cannot be read: ", folder.join("none").display());
+    assert!(error.to_string().starts_with(&want), "{error}");
+    routes.pop();
+    let routes = CacheRoutes::new(routes).in_folder(&folder).expect("it is there");
+    assert_eq!(routes.all()[0].origin, OriginPlace::Folder(folder.join("config")));
+}

@@ -69,6 +69,26 @@ fn conditions_of_clients() {
 }
 
 #[test]
+fn preconditions_of_an_origin() {
+    let modified = at(100);
+    let own = headers(&[(ETAG, "\"a\""), (LAST_MODIFIED, &modified)]);
+    let own = Validators::of(&own, NOW);
+    let check = |request: &[(HeaderName, &str)], want| {
+        assert_eq!(precondition_fails(&headers(request), &own, NOW), want, "{request:?}");
+    };
+    check(&[], false);
+    for (tags, fails) in
+        [("\"a\"", false), ("*", false), ("\"b\", \"a\"", false), ("W/\"a\"", true), ("a", true)]
+    {
+        check(&[(IF_MATCH, tags)], fails);
+    }
+    for (since, fails) in [(at(99), true), (at(100), false), ("x".to_owned(), false)] {
+        check(&[(IF_UNMODIFIED_SINCE, &since)], fails);
+        check(&[(IF_UNMODIFIED_SINCE, &since), (IF_MATCH, "\"a\"")], false);
+    }
+}
+
+#[test]
 fn a_range_is_of_what_the_client_knows() {
     let check = |stored: &[(HeaderName, &str)], known: &str, want: bool| {
         let stored = headers(stored);
