@@ -16,7 +16,7 @@ pub struct PlainGet<'r> {
     pub authority: &'r str,
     /// Begins with a slash.
     pub path: &'r str,
-    /// Without its question mark. None if there is none.
+    /// Without its question mark. None if the target has no query.
     pub query: Option<&'r str>,
     fields: &'r [httparse::Header<'r>],
 }
