@@ -120,3 +120,14 @@ fn what_is_stale_stands_in_for_an_origin_that_is_left_alone() {
     assert_eq!(proxy.origin.received().len(), 2);
     assert_eq!(proxy.get("/other", &[]).status, 503);
 }
+
+#[test]
+fn a_client_that_sends_its_body_slowly_is_no_failure_of_the_origin() {
+    let keys = "failures_max = 1\nfailure_pause = \"10m\"\nanswer_timeout = \"1s\"";
+    let proxy = Proxy::start(keys);
+    let mut client = proxy.client();
+    client.write("POST /a HTTP/1.1\r\nhost: cdn.example\r\ncontent-length: 10\r\n\r\n1");
+    assert_eq!(client.answer("POST").status, 504);
+    proxy.origin.answer("200 OK\r\ncache-control: max-age=60\r\n", "hello");
+    assert_eq!(proxy.get("/b", &[]).text(), "hello");
+}
