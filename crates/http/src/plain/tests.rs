@@ -128,9 +128,14 @@ impl HttpHandler for PathHandler {
                 frame.expect("a whole body");
             }
         }
-        tokio::task::yield_now().await;
-        let pieces = path.as_bytes().chunks(3).map(Bytes::copy_from_slice).collect();
-        Response::new(SlowBody { pieces, is_due: false })
+        // Some are answered at once.
+        let is_slow = !path.contains("now");
+        if is_slow {
+            tokio::task::yield_now().await;
+        }
+        let length = if is_slow { 3 } else { path.len() };
+        let pieces = path.as_bytes().chunks(length).map(Bytes::copy_from_slice).collect();
+        Response::new(SlowBody { pieces, is_due: !is_slow })
     }
 }
 
@@ -285,21 +290,22 @@ fn hyper_ends_a_connection_whose_body_it_leaves() {
     let length = half.len();
     // Two chunks, which hyper reads one at a time.
     let chunks = format!("{length:x}\r\n{half}\r\n{length:x}\r\n{half}\r\n0\r\n\r\n");
-    let head = "POST /left HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = "POST /left-now HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
     let (received, plain) = served(1 << 16, async |mut client| {
         client.write_all(format!("{head}{chunks}").as_bytes()).await.expect("an open connection");
         let mut received = String::new();
         client.read_to_string(&mut received).await.expect("text");
         received
     });
-    assert!(received.ends_with("/left"), "{received}");
+    assert!(received.ends_with("/left-now"), "{received}");
     assert_eq!(plain, 0);
 }
 
-/// Sends only what is flushed, as TLS may.
+/// Sends only what is flushed, as TLS may, and lingers before it closes.
 struct FlushedStream {
     stream: DuplexStream,
     held: Vec<u8>,
+    lingers: bool,
 }
 
 impl AsyncRead for FlushedStream {
@@ -323,7 +329,7 @@ impl AsyncWrite for FlushedStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, held } = &mut *self;
+        let Self { stream, held, .. } = &mut *self;
         while !held.is_empty() {
             let sent = ready!(Pin::new(&mut *stream).poll_write(cx, held))?;
             held.drain(..sent);
@@ -332,6 +338,10 @@ impl AsyncWrite for FlushedStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.lingers) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
@@ -340,7 +350,7 @@ impl AsyncWrite for FlushedStream {
 fn what_a_stream_holds_back_is_flushed() {
     let handler = Rc::new(PathHandler { plain: Cell::default() });
     let (mut client, stream) = duplex(32);
-    let server = FlushedStream { stream, held: Vec::new() };
+    let server = FlushedStream { stream, held: Vec::new(), lingers: false };
     let mut plain = PlainFirst::new(server, LIMITS, handler, MadeResponses::default());
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
@@ -364,6 +374,24 @@ fn what_a_stream_holds_back_is_flushed() {
             }
         });
         asked.await.expect("the response comes");
+    });
+}
+
+#[test]
+fn hyper_closes_a_stream_that_lingers() {
+    let handler = Rc::new(PathHandler { plain: Cell::default() });
+    let (mut client, stream) = duplex(1 << 10);
+    let server = FlushedStream { stream, held: Vec::new(), lingers: true };
+    let drain = std::future::pending::<()>();
+    let served = serve_intermediary(server, LIMITS, InterimSlot::default(), &handler, drain);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let text = "GET /p HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        client.write_all(text.as_bytes()).await.expect("an open connection");
+        // The client does not close: only the server can end it.
+        let ended = tokio::time::timeout(Duration::from_secs(60), served).await;
+        ended.expect("it closes").expect("a sound request");
     });
 }
 
