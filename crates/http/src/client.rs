@@ -36,6 +36,9 @@ use crate::dns::Resolve;
 /// Most bytes of an unwanted body to read, so that its connection can be reused.
 const UNWANTED_BYTES_MAX: usize = 64 * 1024;
 
+/// Turns of the runtime in which the idle connections of a replaced pool close.
+const CLOSING_TURNS: usize = 4;
+
 /// Addresses that the client may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressRule {
@@ -229,11 +232,7 @@ impl Service<Uri> for Connector {
 
 impl ConnectorOptions {
     async fn connect(&self, uri: &Uri) -> Result<TokioIo<ClientStream>, RequestError> {
-        let (open, others) = OpenConnection::count(&self.open);
-        // A replaced pool closes its connections at its next poll, so allow for both pools.
-        if 2 * self.connections_max <= others {
-            return Err(RequestError::TooManyConnections);
-        }
+        let open = self.open().await?;
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let is_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
@@ -263,6 +262,17 @@ impl ConnectorOptions {
             };
         }
         Err(last)
+    }
+
+    /// Counts a connection as open, once the idle ones of a replaced pool are closed.
+    async fn open(&self) -> Result<OpenConnection, RequestError> {
+        for _ in 0..CLOSING_TURNS {
+            if let Some(open) = OpenConnection::count(&self.open, self.connections_max) {
+                return Ok(open);
+            }
+            tokio::task::yield_now().await;
+        }
+        Err(RequestError::TooManyConnections)
     }
 
     /// With TLS if the server has a `name` to verify.

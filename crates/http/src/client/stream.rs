@@ -21,10 +21,11 @@ pub(super) const HTTP2: &[u8] = b"h2";
 pub(super) struct OpenConnection(Arc<AtomicUsize>);
 
 impl OpenConnection {
-    /// Returns also how many others are open.
-    pub(super) fn count(open: &Arc<AtomicUsize>) -> (Self, usize) {
-        let others = open.fetch_add(1, Ordering::Relaxed);
-        (Self(Arc::clone(open)), others)
+    /// None if as many as may be are open.
+    pub(super) fn count(open: &Arc<AtomicUsize>, open_max: usize) -> Option<Self> {
+        let one_more = |open| Some(open + 1).filter(|open| *open <= open_max);
+        let counted = open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        counted.is_ok().then(|| Self(Arc::clone(open)))
     }
 }
 

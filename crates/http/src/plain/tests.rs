@@ -396,6 +396,31 @@ fn hyper_closes_a_stream_that_lingers() {
 }
 
 #[test]
+fn a_drain_ends_a_connection_between_plain_requests() {
+    let handler = Rc::new(PathHandler { plain: Cell::default() });
+    let (mut client, server) = duplex(1 << 10);
+    let (begin_drain, drain) = tokio::sync::oneshot::channel::<()>();
+    let drain = async { drain.await.expect("the client begins it") };
+    let served = serve_intermediary(server, LIMITS, InterimSlot::default(), &handler, drain);
+    let ask = async {
+        let text = request(0, 1).1;
+        client.write_all(text.as_bytes()).await.expect("an open connection");
+        let mut received = [0; 64];
+        let length = client.read(&mut received).await.expect("an open connection");
+        assert!(received[..length].ends_with(b"/p1"));
+        begin_drain.send(()).expect("it is served");
+        assert_eq!(client.read(&mut received).await.expect("an orderly end"), 0);
+    };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let both = async { tokio::join!(served, ask).0 };
+        let both = tokio::time::timeout(Duration::from_secs(60), both).await;
+        both.expect("it ends").expect("a sound request");
+    });
+}
+
+#[test]
 fn a_client_that_does_not_read_gets_all_later() {
     let paths: Vec<_> = (0..50).map(|at| format!("/p{at}")).collect();
     let texts: Vec<_> = (0..50).map(|at| request(0, at).1).collect();

@@ -49,3 +49,20 @@ impl Drop for LoadLead {
         self.loads.under_way().remove(&self.key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_goes_on_once_the_one_who_reads_has_left() {
+        let loads = Arc::<Loads>::default();
+        let LoadPlace::Leads(lead) = loads.join("k") else { panic!("nobody reads yet") };
+        let LoadPlace::Waits(mut ended) = loads.join("k") else { panic!("one reads") };
+        assert!(matches!(loads.join("other"), LoadPlace::Leads(_)));
+        assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        drop(lead);
+        assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert!(matches!(loads.join("k"), LoadPlace::Leads(_)));
+    }
+}

@@ -131,3 +131,21 @@ fn a_client_that_sends_its_body_slowly_is_no_failure_of_the_origin() {
     proxy.origin.answer("200 OK\r\ncache-control: max-age=60\r\n", "hello");
     assert_eq!(proxy.get("/b", &[]).text(), "hello");
 }
+
+#[test]
+fn the_limit_of_connections_is_no_failure_of_the_origin() {
+    let proxy = Proxy::with_connections(1, "failures_max = 1\nfailure_pause = \"10m\"");
+    let mut first = proxy.client();
+    first.write("GET /first HTTP/1.1\r\nhost: cdn.example\r\n\r\n");
+    proxy.origin.until_received(1);
+    for _ in 0..3 {
+        let refused = proxy.get("/second", &[]);
+        assert_eq!(
+            (refused.status, refused.text()),
+            (503, "too many connections to origins are open\n")
+        );
+    }
+    proxy.origin.answer("200 OK\r\n", "hello").answer("200 OK\r\n", "hello");
+    assert_eq!(first.answer("GET").text(), "hello");
+    until("a free connection", || proxy.get("/third", &[]).status == 200);
+}

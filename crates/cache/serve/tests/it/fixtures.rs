@@ -77,6 +77,14 @@ impl Proxy {
         Self::start_on(shards, &url, origin, "", "")
     }
 
+    /// On one shard, with at most so many connections to the origin.
+    pub fn with_connections(outbound_max: usize, route_keys: &str) -> Self {
+        let origin = Origin::start();
+        let shards = ShardsOptions { outbound_max, ..ShardsOptions::default() };
+        let url = format!("http://{}", origin.address);
+        Self::start_on(shards, &url, origin, "", route_keys)
+    }
+
     /// On two shards.
     fn start_before(
         address: SocketAddr,
