@@ -4,17 +4,16 @@
 //! Terms about bids (`seat`, `dsp`, `deal`, `campaign`, and `outcome` with a fate) must hold for
 //! one and the same bid.
 
-mod error;
 mod parse;
 mod term;
 #[cfg(test)]
 mod tests;
 
+use diagnostics::Diagnostic;
 use exchange_core::record::{AuctionRecord, BidRecord, GenerationRecord};
 
 use crate::names::DspNames;
 
-pub use error::FilterError;
 pub use parse::FILTER_BYTES_MAX;
 use term::{FilterTerm, FilterTest};
 
@@ -50,7 +49,7 @@ impl TimeWindow {
 impl Filter {
     /// Parses an expression; an empty one selects every auction. Relative times count from
     /// `now_us`, in Unix microseconds.
-    pub fn parse(text: &str, now_us: u64) -> Result<Self, FilterError> {
+    pub fn parse(text: &str, now_us: u64) -> Result<Self, Diagnostic> {
         Ok(Self { text: text.trim().to_owned(), terms: parse::terms(text, now_us)? })
     }
 

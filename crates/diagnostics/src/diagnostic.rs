@@ -1,39 +1,37 @@
-//! What is wrong with an expression, where, and the remedy.
+//! What is wrong with a line of text, where, and the remedy.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Most characters of the expression that are shown.
+/// Most characters of the text that are shown.
 const SHOWN_MAX: usize = 72;
 
-/// An error in an expression.
+/// An error in a line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilterError {
-    /// The expression.
-    pub(super) text: String,
-    /// The wrong bytes; an empty range is a place in it, or its end.
-    pub(super) at: Range<usize>,
-    pub(super) problem: String,
-    pub(super) remedy: String,
+pub struct Diagnostic {
+    /// The whole text.
+    pub text: String,
+    /// The wrong bytes, between characters. An empty range is a place in the text, or its end.
+    pub at: Range<usize>,
+    /// What is wrong.
+    pub problem: String,
+    /// What to write instead.
+    pub remedy: String,
 }
 
-impl FilterError {
-    /// The wrong bytes of the expression.
-    pub const fn at(&self) -> &Range<usize> {
-        &self.at
-    }
-}
+impl std::error::Error for Diagnostic {}
 
-impl std::error::Error for FilterError {}
-
-impl fmt::Display for FilterError {
-    /// The problem, the expression with a caret under the wrong part, and the remedy.
+impl fmt::Display for Diagnostic {
+    /// The problem, the text with carets under the wrong part unless it is blank, and the remedy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, at, problem, remedy } = self;
         writeln!(f, "{problem}")?;
+        if text.trim().is_empty() {
+            return f.write_str(remedy);
+        }
         let column = text[..at.start].chars().count();
         let width = text[at.clone()].chars().count().max(1);
-        // A long expression is shown from a little before the place.
+        // A long text is shown from a little before the place.
         let skipped = if column + width.min(8) > SHOWN_MAX { column.saturating_sub(8) } else { 0 };
         let visible = |c: char| if c.is_control() || is_invisible(c) { '�' } else { c };
         let mut rest = text.chars().skip(skipped);
@@ -52,3 +50,6 @@ impl fmt::Display for FilterError {
 const fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use diagnostics::{Diagnostic, listed, nearest, shortened};
 use exchange_core::Fate;
 use exchange_core::record::AuctionEnding;
 use openrtb::codes::MediaType;
 
-use crate::filter::error::FilterError;
 use crate::filter::term::{FilterTerm, FilterTest};
 use crate::time::ParsedTime;
 
@@ -47,7 +47,7 @@ struct FilterValue {
 }
 
 /// Parses the terms of an expression.
-pub(super) fn terms(text: &str, now_us: u64) -> Result<Vec<FilterTerm>, FilterError> {
+pub(super) fn terms(text: &str, now_us: u64) -> Result<Vec<FilterTerm>, Diagnostic> {
     let mut parser = FilterParser { text, at: 0, now_us };
     if text.len() > FILTER_BYTES_MAX {
         let problem = format!("the filter has {} bytes", text.len());
@@ -84,9 +84,9 @@ impl<'t> FilterParser<'t> {
         at: Range<usize>,
         problem: impl Into<String>,
         remedy: impl Into<String>,
-    ) -> FilterError {
+    ) -> Diagnostic {
         let (text, problem, remedy) = (self.text.to_owned(), problem.into(), remedy.into());
-        FilterError { text, at, problem, remedy }
+        Diagnostic { text, at, problem, remedy }
     }
 
     /// An unquoted word.
@@ -99,7 +99,7 @@ impl<'t> FilterParser<'t> {
         start..self.at
     }
 
-    fn term(&mut self) -> Result<FilterTerm, FilterError> {
+    fn term(&mut self) -> Result<FilterTerm, Diagnostic> {
         let field = self.field()?;
         let (op, op_at) = self.op(field)?;
         let is_ordered = !matches!(op, FilterOp::Is | FilterOp::IsNot);
@@ -118,7 +118,7 @@ impl<'t> FilterParser<'t> {
         Ok(FilterTerm { is_not: op == FilterOp::IsNot, test })
     }
 
-    fn field(&mut self) -> Result<&'static str, FilterError> {
+    fn field(&mut self) -> Result<&'static str, Diagnostic> {
         let mut at = self.word();
         let word = &self.text[at.clone()];
         if let Some(field) = FIELDS.into_iter().find(|field| *field == word) {
@@ -131,11 +131,11 @@ impl<'t> FilterParser<'t> {
         }
         let remedy =
             suggestion(word, &FIELDS).map_or(known.clone(), |near| format!("{near} {known}"));
-        let problem = format!("there is no field `{}`", shown(word));
+        let problem = format!("there is no field `{}`", shortened(word));
         Err(self.wrong(at, problem, remedy))
     }
 
-    fn op(&mut self, field: &str) -> Result<(FilterOp, Range<usize>), FilterError> {
+    fn op(&mut self, field: &str) -> Result<(FilterOp, Range<usize>), Diagnostic> {
         self.skip_space();
         let rest = self.rest();
         for (sign, op) in OPS {
@@ -155,7 +155,7 @@ impl<'t> FilterParser<'t> {
         Err(self.wrong(self.at..end, format!("nothing is asked of `{field}`"), remedy))
     }
 
-    fn values(&mut self, field: &str) -> Result<Vec<FilterValue>, FilterError> {
+    fn values(&mut self, field: &str) -> Result<Vec<FilterValue>, Diagnostic> {
         let mut values = Vec::new();
         loop {
             self.skip_space();
@@ -176,7 +176,7 @@ impl<'t> FilterParser<'t> {
         }
     }
 
-    fn value(&mut self, field: &str) -> Result<FilterValue, FilterError> {
+    fn value(&mut self, field: &str) -> Result<FilterValue, Diagnostic> {
         let quote = self.rest().chars().next().filter(|c| matches!(c, '"' | '\''));
         if let Some(quote) = quote {
             return self.quoted(quote);
@@ -196,7 +196,7 @@ impl<'t> FilterParser<'t> {
         Ok(FilterValue { text: self.text[at.clone()].to_owned(), at })
     }
 
-    fn quoted(&mut self, quote: char) -> Result<FilterValue, FilterError> {
+    fn quoted(&mut self, quote: char) -> Result<FilterValue, Diagnostic> {
         let start = self.at;
         let (mut text, mut is_escaped) = (String::new(), false);
         for (offset, c) in self.rest().char_indices().skip(1) {
@@ -222,7 +222,7 @@ impl<'t> FilterParser<'t> {
         field: &str,
         op: FilterOp,
         values: Vec<FilterValue>,
-    ) -> Result<FilterTest, FilterError> {
+    ) -> Result<FilterTest, Diagnostic> {
         let texts = |values: Vec<FilterValue>| values.into_iter().map(|value| value.text).collect();
         Ok(match field {
             "time" => {
@@ -248,8 +248,8 @@ impl<'t> FilterParser<'t> {
     }
 
     /// The range of times of a term, in microseconds.
-    fn time(&self, op: FilterOp, value: &FilterValue) -> Result<Range<u64>, FilterError> {
-        let problem = || format!("`{}` is no time", shown(&value.text));
+    fn time(&self, op: FilterOp, value: &FilterValue) -> Result<Range<u64>, Diagnostic> {
+        let problem = || format!("`{}` is no time", shortened(&value.text));
         let written = ParsedTime::parse(&value.text, self.now_us);
         let written =
             written.ok_or_else(|| self.wrong(value.at.clone(), problem(), TIME_REMEDY))?;
@@ -270,13 +270,13 @@ impl<'t> FilterParser<'t> {
         })
     }
 
-    fn format(&self, value: &FilterValue) -> Result<u8, FilterError> {
+    fn format(&self, value: &FilterValue) -> Result<u8, Diagnostic> {
         let known = MediaType::ALL.into_iter().find(|format| format.label() == value.text);
         known.map(MediaType::bit).ok_or_else(|| self.unknown(value, "format", &formats()))
     }
 
     /// A share of the auctions, in parts per million.
-    fn sample(&self, values: &[FilterValue]) -> Result<u32, FilterError> {
+    fn sample(&self, values: &[FilterValue]) -> Result<u32, Diagnostic> {
         if let [_, second, ..] = values {
             let problem = "there is more than one share";
             return Err(self.wrong(second.at.clone(), problem, SAMPLE_REMEDY));
@@ -284,12 +284,12 @@ impl<'t> FilterParser<'t> {
         let value = &values[0];
         let share = value.text.parse().ok().filter(|share| *share <= PPM_MAX);
         share.ok_or_else(|| {
-            let problem = format!("`{}` is no share", shown(&value.text));
+            let problem = format!("`{}` is no share", shortened(&value.text));
             self.wrong(value.at.clone(), problem, SAMPLE_REMEDY)
         })
     }
 
-    fn outcome(&self, values: &[FilterValue]) -> Result<FilterTest, FilterError> {
+    fn outcome(&self, values: &[FilterValue]) -> Result<FilterTest, Diagnostic> {
         let (mut endings, mut fates) = (Vec::new(), Vec::new());
         for value in values {
             let ending = AuctionEnding::ALL.into_iter().find(|ending| ending.label() == value.text);
@@ -308,8 +308,8 @@ impl<'t> FilterParser<'t> {
         Ok(if fates.is_empty() { FilterTest::Ending(endings) } else { FilterTest::Fate(fates) })
     }
 
-    fn unknown(&self, value: &FilterValue, what: &str, known: &[&str]) -> FilterError {
-        let problem = format!("there is no {what} `{}`", shown(&value.text));
+    fn unknown(&self, value: &FilterValue, what: &str, known: &[&str]) -> Diagnostic {
+        let problem = format!("there is no {what} `{}`", shortened(&value.text));
         let listed = format!("{what}s are {}", listed(known));
         let near = suggestion(&value.text, known);
         let remedy = near.map_or(listed.clone(), |near| format!("{near} {listed}"));
@@ -332,25 +332,7 @@ fn outcomes() -> Vec<&'static str> {
     AuctionEnding::ALL.into_iter().map(AuctionEnding::label).chain(fates).collect()
 }
 
-fn listed(words: &[&str]) -> String {
-    match words.split_last() {
-        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        _ => words.concat(),
-    }
-}
-
-/// A word, shortened for a message.
-fn shown(word: &str) -> String {
-    let mut rest = word.chars();
-    let start: String = rest.by_ref().take(40).filter(|c| !c.is_control()).collect();
-    if rest.next().is_some() { format!("{start}…") } else { start }
-}
-
-/// The known word that was probably meant.
+/// A question about the word that was meant.
 fn suggestion(word: &str, known: &[&str]) -> Option<String> {
-    let word: String = word.chars().take(40).collect::<String>().to_lowercase();
-    let distance = |known: &&&str| strsim::damerau_levenshtein(&word, known);
-    let near = known.iter().min_by_key(distance)?;
-    let is_near = distance(&near) <= (near.len() / 2).clamp(1, 3);
-    is_near.then(|| format!("did you mean `{near}`?"))
+    nearest(word, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
 }

@@ -237,7 +237,7 @@ proptest! {
     #[test]
     fn anything_is_read_or_refused(text in "(time|seat|outcome|x|,|=|!=|>=|'|\"|\\\\|won|-1m|é| |\\PC){0,20}") {
         if let Err(error) = Filter::parse(&text, NOW_US) {
-            prop_assert!(text.get(error.at().clone()).is_some());
+            prop_assert!(text.get(error.at.clone()).is_some());
             prop_assert_eq!(error.to_string().lines().count(), 4);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use diagnostics::{nearest, shortened};
 use strum::{IntoStaticStr, VariantArray};
 
 /// A column.
@@ -93,10 +94,7 @@ impl FromStr for ReportColumns {
 }
 
 fn unknown(name: &str) -> ColumnError {
-    let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-    let distance = |column: &ReportColumn| strsim::damerau_levenshtein(&name, column.label());
-    let near = ReportColumn::ALL.into_iter().min_by_key(distance);
-    let near = near.filter(|near| distance(near) <= 2 && distance(near) < name.chars().count());
-    let near = near.map_or_else(String::new, |near| format!(". Did you mean `{}`?", near.label()));
-    ColumnError::Unknown(name, near)
+    let near = nearest(name, ReportColumn::ALL.into_iter().map(ReportColumn::label));
+    let near = near.map_or_else(String::new, |near| format!(". Did you mean `{near}`?"));
+    ColumnError::Unknown(shortened(name), near)
 }

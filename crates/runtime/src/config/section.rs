@@ -8,6 +8,7 @@ mod nested;
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use diagnostics::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -305,7 +306,7 @@ impl<'a> Section<'a> {
                 continue;
             }
             let place = self.source.place(at);
-            let meant = values::nearest(name, known());
+            let meant = nearest(name, known());
             let shown = match meant {
                 Some(meant) if is_secret(&declared.known, meant) => None,
                 _ => self.shown_unread(value),

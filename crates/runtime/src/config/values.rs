@@ -10,15 +10,13 @@ pub(super) mod written;
 use std::fmt;
 use std::net::SocketAddr;
 
+use diagnostics::nearest;
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use units::{Cpm, Currency, Decimal, Price, Rounding};
 
 use super::toml_text::excerpt;
 use secret::MASK;
-
-/// Longest misspelt word that is compared with the known ones.
-const WORD_BYTES_MAX: usize = 64;
 
 /// An `http://` or `https://` URL, split into its parts.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -185,21 +183,4 @@ pub(super) fn alternatives(names: impl Iterator<Item = &'static str>) -> String 
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
         _ => names.concat(),
     }
-}
-
-/// The known word that `word` most likely misspells.
-pub(super) fn nearest(
-    word: &str,
-    known: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
-    if WORD_BYTES_MAX < word.len() {
-        return None;
-    }
-    let word = word.to_ascii_lowercase();
-    let errors_max = word.chars().count().div_ceil(3);
-    known
-        .map(|name| (strsim::damerau_levenshtein(&word, &name.to_ascii_lowercase()), name))
-        .filter(|&(errors, name)| errors <= errors_max && errors < name.len())
-        .min_by_key(|&(errors, _)| errors)
-        .map(|(_, name)| name)
 }

@@ -1,5 +1,6 @@
 //! The DSPs' responses, from a file: a JSON object by DSP id.
 
+use diagnostics::{nearest, shortened};
 use exchange_core::record::CallOutcome;
 use openrtb::{members, string};
 
@@ -63,11 +64,8 @@ fn not_an_object(text: &str) -> String {
 }
 
 fn unknown(dsp: &str, dsps: &[&str]) -> String {
-    let distance = |known: &&&str| strsim::damerau_levenshtein(dsp, known);
-    let nearest = dsps.iter().min_by_key(distance);
-    let nearest = nearest.filter(|known| distance(known) <= dsp.chars().count().div_ceil(3));
-    let shown: String = dsp.chars().take(64).collect();
-    match nearest {
+    let shown = shortened(dsp);
+    match nearest(dsp, dsps.iter().copied()) {
         Some(nearest) => format!("no [[dsp]] has the id `{shown}`, did you mean `{nearest}`?"),
         None => format!("no [[dsp]] has the id `{shown}`"),
     }

@@ -11,6 +11,7 @@ use audit::{
     RecordDirectory, ReportColumns, opportunities,
 };
 use clap::Args;
+use diagnostics::nearest;
 use exchange_serve::DIRECT_DSP;
 use pacer_core::strategy::AuctionPricing;
 use serde_json::{Value, json};
@@ -148,8 +149,8 @@ impl RecordedArgs {
         let asked = match buyer {
             Buyer::Campaign(name) | Buyer::Seat { seat: name, .. } => name,
         };
-        let near = |name: &&String| strsim::jaro_winkler(name, asked) > 0.8;
-        if let Some(near) = known.iter().find(near).filter(|near| *near != asked) {
+        let others = known.iter().filter(|name| *name != asked);
+        if let Some(near) = nearest(asked, others.map(String::as_str)) {
             said.push_str(&format!("; did you mean `{}`?", line::visible(near)));
         } else if !known.is_empty() {
             let shown: Vec<_> = known.iter().take(NAMES_MAX).map(line::visible).collect();

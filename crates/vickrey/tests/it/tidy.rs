@@ -15,9 +15,10 @@ const LINES_MAX: usize = 800;
 /// The packages of ours on which each may depend.
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("diagnostics", &[]),
     ("openrtb", &["units"]),
     ("http-kit", &[]),
-    ("runtime", &["http-kit", "units"]),
+    ("runtime", &["diagnostics", "http-kit", "units"]),
     ("events", &[]),
     ("exchange-core", &["events", "openrtb", "pacer-core", "units"]),
     (
@@ -38,13 +39,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("record", &["eventlog", "events", "runtime"]),
     // It shares no protocol code with the code under test.
     ("eventlog", &["faults"]),
-    ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
+    ("audit", &["diagnostics", "eventlog", "events", "exchange-core", "openrtb", "units"]),
     ("export", &[]),
     // Only for tests: no binary contains it.
     ("faults", &["units"]),
     ("pacer-client", &["pacer-wire", "units"]),
     ("pacer-core", &["faults", "units"]),
-    ("pacer-serve", &["eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"]),
+    (
+        "pacer-serve",
+        &["diagnostics", "eventlog", "events", "pacer-core", "pacer-wire", "runtime", "units"],
+    ),
     ("pacer-wire", &["units"]),
     ("bravo", &[]),
     ("cache-core", &["bravo"]),
@@ -63,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "audit",
             "cache-serve",
+            "diagnostics",
             "exchange-core",
             "exchange-serve",
             "export",
@@ -90,7 +95,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The cores besides those whose names end in `-core`.
-const CORES: [&str; 4] = ["events", "openrtb", "pacer-wire", "units"];
+const CORES: [&str; 5] = ["diagnostics", "events", "openrtb", "pacer-wire", "units"];
 
 /// External packages that a core may use: pure code without I/O, clock, thread or randomness.
 const CORE_DEPENDENCIES: &[&str] = &[
@@ -115,6 +120,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "sfv",
     "sha1",
     "siphasher",
+    "strsim",
     // Names of variants, derived at compile time.
     "strum",
     "thiserror",

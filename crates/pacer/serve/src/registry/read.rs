@@ -2,13 +2,13 @@
 //! Judges each file or body by itself.
 
 mod cores;
-mod nearest;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use diagnostics::nearest;
 use pacer_core::store::StoredKind;
 use runtime::config::{
     ConfigProblem, ConfigProblems, Section, Sources, load_given, matching, parse_loaded,
@@ -20,7 +20,6 @@ use super::definition::{AccountFacts, CampaignRules, DefinedAccount, DefinedCamp
 use super::text::json::{problem, toml_of};
 use super::text::packed::{Packed, Packer};
 use cores::in_order;
-use nearest::nearest;
 
 /// Files read at once. Later files know the accounts of earlier ones.
 const BATCH_FILES: usize = 32;
