@@ -10,13 +10,14 @@ mod demo;
 mod explain;
 mod live;
 mod log;
-mod manual;
 mod peers;
+mod query;
 mod serve;
 mod simulate;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use command::exit::{self, Exit};
+use command::manual;
 
 /// A real-time auction platform: takes OpenRTB 2.6 bid requests, calls demand-side platforms in
 /// parallel under a hard deadline, clears the auction in integers, and responds.
@@ -66,6 +67,8 @@ enum CliCommand {
     /// Show what the HTTP cache of a running process holds, and purge it
     #[command(subcommand)]
     Cache(cache::CacheCommand),
+    /// Ask many data providers one question
+    Query(query::QueryArgs),
     /// Follow the live feed: auctions as they clear
     Watch(live::WatchArgs),
     /// Prepare access to the live floor
@@ -89,8 +92,9 @@ Examples:
 /// Commands without a result of their own: they run a service, or write a document in a format that
 /// has a name.
 #[cfg(test)]
-const WITHOUT_JSON: [&str; 9] = [
+const WITHOUT_JSON: [&str; 10] = [
     "vickrey live token",
+    "vickrey query",
     "vickrey serve",
     "vickrey config default",
     "vickrey config schema",
@@ -124,6 +128,7 @@ fn main() -> std::process::ExitCode {
         CliCommand::Account(command) => campaign::run_account(&command),
         CliCommand::Audit(args) => campaign::run_audit(None, &args),
         CliCommand::Cache(command) => cache::run(&command),
+        CliCommand::Query(args) => query::run(&args),
         CliCommand::Watch(args) => live::run_watch(&args),
         CliCommand::Live(command) => live::run(&command),
         CliCommand::Demo(args) => demo::run(&args),

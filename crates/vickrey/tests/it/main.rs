@@ -12,6 +12,7 @@ mod docs;
 mod explain;
 mod live;
 mod log;
+mod lookup;
 mod operations;
 mod pacer;
 mod program;

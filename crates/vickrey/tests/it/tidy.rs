@@ -59,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "live-serve",
         &["audit", "eventlog", "events", "http-kit", "live-core", "record", "runtime", "units"],
     ),
+    ("lookup-core", &["diagnostics"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
     ("testbed", &["pacer-wire", "runtime", "units"]),
@@ -74,6 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "http-kit",
             "live-core",
             "live-serve",
+            "lookup-core",
             "openrtb",
             "pacer-client",
             "pacer-core",
@@ -111,6 +113,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
     // Tables of Unicode, compiled in.
     "idna",
     "itoa",
+    // Calendars; its clock is forbidden below.
+    "jiff",
     "libm",
     "memchr",
     "prost",
@@ -138,6 +142,8 @@ const CORE_FORBIDDEN: &[&str] = &[
     "std::env",
     "Instant",
     "SystemTime",
+    "Timestamp::now",
+    "Zoned::now",
     "rand::",
     "tokio",
     "async ",

@@ -1,0 +1,105 @@
+//! Prints queries, in one form for each.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+
+use super::ast::{LookupQuery, PipeStage, QueryCondition, QueryTest, QueryValue};
+use super::token::is_word_char;
+use super::value::{number, written_time};
+use super::vocabulary::{INSTANCE, SYSTEM};
+
+/// Parsed again, the text is the same query.
+impl Display for LookupQuery {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fields.join(","))?;
+        for QueryCondition { key, test } in &self.conditions {
+            write!(f, " {key}{test}")?;
+        }
+        match &*self.systems {
+            [] => (),
+            [system] => write!(f, " {SYSTEM}={}", Word(system))?,
+            systems => write!(f, " {SYSTEM} in [{}]", joined(systems.iter().map(|of| Word(of))))?,
+        }
+        if let Some(instance) = &self.instance {
+            write!(f, " {INSTANCE}={}", Word(instance))?;
+        }
+        self.pipe.iter().try_for_each(|stage| write!(f, " | {stage}"))
+    }
+}
+
+impl Display for QueryTest {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Is(value) => write!(f, "={value}"),
+            Self::In(values) => write!(f, " in [{}]", joined(values.iter())),
+            Self::Between(values) => write!(f, " between [{}]", joined(values.iter())),
+            Self::Last(seconds) => match seconds {
+                seconds if seconds % 3_600 == 0 => write!(f, " last {}h", seconds / 3_600),
+                seconds if seconds % 60 == 0 => write!(f, " last {}m", seconds / 60),
+                seconds => write!(f, " last {seconds}s"),
+            },
+        }
+    }
+}
+
+impl Display for QueryValue {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => write!(f, "{number}"),
+            // With a point, so that it stays a decimal.
+            Self::Decimal(number) if number.fract() == 0.0 => write!(f, "{number:.1}"),
+            Self::Decimal(number) => write!(f, "{number}"),
+            Self::Text(text) if number(text).is_some() => write!(f, "\"{text}\""),
+            Self::Text(text) => write!(f, "{}", Word(text)),
+            Self::Time(seconds) => f.write_str(&written_time(*seconds)),
+        }
+    }
+}
+
+impl Display for PipeStage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grep(items) => {
+                let items = items.iter().map(|item| match &item.comparison {
+                    Some((comparison, value)) => {
+                        format!("{}{}{value}", item.field, comparison.sign())
+                    }
+                    None => item.field.clone(),
+                });
+                write!(f, "grep {}", joined(items))
+            }
+            Self::Sort { field, is_descending } => {
+                write!(f, "sort {field}{}", if *is_descending { "-" } else { "" })
+            }
+            Self::Unique => f.write_str("unique"),
+            Self::Limit(count) => write!(f, "limit {count}"),
+            Self::Aggregate(aggregates) => {
+                let of =
+                    aggregates.iter().map(|of| format!("{}({})", of.function.name(), of.field));
+                f.write_str(&joined(of))
+            }
+        }
+    }
+}
+
+/// A text, in quotes if it needs them.
+struct Word<'w>(&'w str);
+
+impl Display for Word<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !self.0.is_empty() && self.0.chars().all(is_word_char) {
+            return f.write_str(self.0);
+        }
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            if matches!(c, '"' | '\\') {
+                f.write_char('\\')?;
+            }
+            f.write_char(c)?;
+        }
+        f.write_char('"')
+    }
+}
+
+fn joined<T: Display>(items: impl Iterator<Item = T>) -> String {
+    items.map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
+}

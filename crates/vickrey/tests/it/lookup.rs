@@ -1,0 +1,49 @@
+//! Look-ups by command.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::program::{check, vickrey};
+
+#[test]
+fn a_query_is_printed_as_json() {
+    let text = "file,run dataset=/a/b* date last 24h system=dbs | grep file.size>10 | count(file)";
+    let (out, _) = check(&mut vickrey(&["query", "--parse", text]), 0, &[], &[]);
+    let printed: Value = serde_json::from_str(&out).unwrap();
+    let want = json!({
+        "fields": ["file", "run"],
+        "conditions": [
+            { "key": "dataset", "op": "=", "value": "/a/b*" },
+            { "key": "date", "op": "last", "value": 86_400 },
+        ],
+        "pipe": [
+            { "grep": [{ "field": "file.size", "op": ">", "value": 10 }] },
+            { "aggregate": [{ "fn": "count", "field": "file" }] },
+        ],
+        "system": "dbs",
+        "instance": null,
+    });
+    assert_eq!(printed, want);
+}
+
+#[test]
+fn a_wrong_query_is_shown_with_its_place() {
+    let want = "error: the query is wrong: there is no operator `betwen`\n  run betwen [1, 2]\n      \
+                ^^^^^^\ndid you mean `between`? operators are =, in, between and last\n";
+    check(&mut vickrey(&["query", "--parse", "run betwen [1, 2]"]), 64, &[], &[want]);
+    check(&mut vickrey(&["query", "--parse", ""]), 64, &[], &["the query is empty"]);
+    // A megabyte comes through a pipe, of which no more is read than is too much.
+    let mut child = vickrey(&["query", "--parse", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let long = format!("file | grep {}", "file.name,".repeat(100_000));
+    let _closed = child.stdin.take().unwrap().write_all(long.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(said.contains("262145 bytes\nat most 262144 are read"), "{said}");
+}
