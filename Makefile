@@ -60,8 +60,8 @@ docs: ## Documentation builds without warnings
 deny: ## Licences, sources and bans of dependencies
 	scripts/deny
 
-readme: tools ## Runs the commands of README.md, docs/live.md, docs/lots.md and docs/cache.md as written, in a copy like a fresh clone
-	scripts/readme README.md docs/live.md docs/lots.md docs/cache.md
+readme: tools ## Runs the commands of README.md, docs/live.md, docs/lots.md, docs/cache.md and docs/lookup.md as written, in a copy like a fresh clone
+	scripts/readme README.md docs/live.md docs/lots.md docs/cache.md docs/lookup.md
 
 fuzz-smoke: ## Runs every fuzz target for $(FUZZ_SECONDS) s, from its seed corpus
 	scripts/fuzz $(FUZZ_SECONDS)

@@ -141,7 +141,11 @@ pub(crate) enum ConfigCommand {
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Print the reference of all keys as Markdown
-    Reference,
+    Reference {
+        /// Of the files that describe providers of look-ups, instead of the configuration
+        #[arg(long)]
+        maps: bool,
+    },
 }
 
 pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
@@ -163,8 +167,10 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
             let schema = json_schema(&describe(read_config));
             writeln!(out, "{}", serde_json::to_string_pretty(&schema)?)?;
         }
-        ConfigCommand::Reference => {
-            write!(out, "{}", reference_markdown(&describe(read_config)))?;
+        ConfigCommand::Reference { maps } => {
+            let keys =
+                if *maps { describe(lookup_serve::maps::read) } else { describe(read_config) };
+            write!(out, "{}", reference_markdown(&keys))?;
         }
     }
     Ok(Exit::Done)

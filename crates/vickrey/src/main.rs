@@ -92,9 +92,8 @@ Examples:
 /// Commands without a result of their own: they run a service, or write a document in a format that
 /// has a name.
 #[cfg(test)]
-const WITHOUT_JSON: [&str; 10] = [
+const WITHOUT_JSON: [&str; 9] = [
     "vickrey live token",
-    "vickrey query",
     "vickrey serve",
     "vickrey config default",
     "vickrey config schema",

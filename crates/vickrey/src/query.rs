@@ -1,22 +1,38 @@
-//! `vickrey query`: what a query to many data providers means.
+//! `vickrey query`: what a query to many data providers means, and how it would be answered.
 
 use std::borrow::Cow;
-use std::io::{self, Read as _};
+use std::collections::HashMap;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
 
-use clap::Args;
-use lookup_core::query::{QueryLimits, Vocabulary, parse, to_json};
+use clap::{ArgGroup, Args};
+use lookup_core::map::ProviderMap;
+use lookup_core::plan::{self, PlanView};
+use lookup_core::query::{self, LookupQuery, QueryLimits, Vocabulary};
+use lookup_serve::maps::load_maps;
 
 use crate::command::exit::{CommandFailure, Exit};
 use crate::command::table::print_json;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("result").required(true).args(["parse", "explain"]))]
 pub(crate) struct QueryArgs {
     /// The query; `-` reads it from standard input
     query: String,
-    /// Print what the query means, as JSON, and ask nobody. Keys are not checked
-    #[arg(long, required = true)]
+    /// Print what the query means, as JSON. Without --maps, keys are not checked
+    #[arg(long)]
     parse: bool,
+    /// Print which providers would be called and in which order, about how many calls that would be,
+    /// and why other providers would not be called
+    #[arg(long, requires = "maps")]
+    explain: bool,
+    /// Files that describe the providers, such as 'maps/*.toml'
+    #[arg(long, value_name = "PATTERN")]
+    maps: Option<String>,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -28,11 +44,16 @@ Queries name what is wanted, then conditions, then what happens to the records:
 docs/lookup.md explains all of it.";
 
 pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Exit> {
+    let map = args.maps.as_deref().map(read_maps).transpose()?;
+    let vocabulary = map.as_ref().map_or_else(Vocabulary::open, ProviderMap::vocabulary);
     let limits = QueryLimits::default();
-    let parsed = parse(&text(&args.query, limits)?, &Vocabulary::open(), limits);
+    let parsed = query::parse(&text(&args.query, limits)?, &vocabulary, limits);
     let query =
         parsed.map_err(|error| CommandFailure::usage(format!("the query is wrong: {error}")))?;
-    print_json(&to_json(&query), &mut io::stdout().lock())
+    match map.filter(|_| args.explain) {
+        Some(map) => explain(&map, &query, args.json),
+        None => print_json(&query::to_json(&query), &mut io::stdout().lock()),
+    }
 }
 
 /// The query, of which no more is read than is too much.
@@ -44,4 +65,28 @@ fn text(query: &str, limits: QueryLimits) -> anyhow::Result<Cow<'_, str>> {
     let read = io::stdin().take(limits.bytes_max as u64 + 1).read_to_string(&mut text);
     let unreadable = |error| CommandFailure::usage(format!("cannot read the query: {error}"));
     read.map(|_| text.into()).map_err(unreadable)
+}
+
+fn read_maps(pattern: &str) -> anyhow::Result<ProviderMap> {
+    load_maps(Path::new(""), pattern).map_err(|problems| {
+        let count = problems.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        let listed: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        CommandFailure::usage(format!("{count} {noun} in the maps{listed}"))
+    })
+}
+
+fn explain(map: &ProviderMap, query: &LookupQuery, is_json: bool) -> anyhow::Result<Exit> {
+    let plan = plan::plan(map, query).map_err(CommandFailure::usage)?;
+    let calls = plan.calls_estimate(map, &HashMap::new());
+    let view = PlanView { plan: &plan, map };
+    let out = &mut io::stdout().lock();
+    if is_json {
+        let mut json = plan::to_json(&view);
+        json["calls_estimate"] = calls.into();
+        return print_json(&json, out);
+    }
+    let calls = if calls == 1 { "1 call".to_owned() } else { format!("about {calls} calls") };
+    writeln!(out, "{view}{calls}")?;
+    Ok(Exit::Done)
 }

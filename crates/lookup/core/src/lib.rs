@@ -1,4 +1,7 @@
-//! The rules of look-ups: what a query means. Time is an argument; sockets, files and threads belong to
-//! others.
+//! The rules of look-ups: what a query means, which providers answer it, and in which steps. Time is an
+//! argument; sockets, files and threads belong to `lookup-serve`.
 
+pub mod map;
+pub mod plan;
 pub mod query;
+pub mod wildcard;

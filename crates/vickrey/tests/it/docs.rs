@@ -8,12 +8,16 @@ use toml::de::{DeTable, DeValue};
 use crate::program::{root, run, vickrey};
 
 #[test]
-fn the_configuration_reference_is_what_the_binary_prints() {
-    let (_, printed, _) = run(&mut vickrey(&["config", "reference"]));
-    let page = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
-    let remedy = "run: vickrey config reference, and replace all after the marker";
-    let (_, generated) = page.split_once("<!-- generated -->\n").expect(remedy);
-    assert!(generated.trim() == printed.trim(), "docs/configuration.md is stale; {remedy}");
+fn the_references_of_keys_are_what_the_binary_prints() {
+    for (page, options) in [("configuration", &[][..]), ("lookup", &["--maps"])] {
+        let command = [&["config", "reference"], options].concat();
+        let (_, printed, _) = run(&mut vickrey(&command));
+        let text = std::fs::read_to_string(root().join(format!("docs/{page}.md"))).unwrap();
+        let command = command.join(" ");
+        let remedy = format!("run: vickrey {command}, and replace all after the marker");
+        let (_, generated) = text.split_once("<!-- generated -->\n").expect(&remedy);
+        assert!(generated.trim() == printed.trim(), "docs/{page}.md is stale; {remedy}");
+    }
 }
 
 /// A test, as `file::function`.

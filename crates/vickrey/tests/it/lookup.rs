@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::program::{check, vickrey};
+use crate::program::{check, root, vickrey};
 
 #[test]
 fn a_query_is_printed_as_json() {
@@ -46,4 +46,34 @@ fn a_wrong_query_is_shown_with_its_place() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(64));
     assert!(said.contains("262145 bytes\nat most 262144 are read"), "{said}");
+}
+
+#[test]
+fn a_plan_is_explained() {
+    let maps = root().join("deploy/maps/*.toml");
+    let explain = |query: &str, more: &[&str]| {
+        let options = ["query", "--explain", "--maps", maps.to_str().unwrap(), query];
+        vickrey(&[&options[..], more].concat())
+    };
+    let want = "in turn:\n  call dbs.blocks at prod/global with dataset\n  for each block, 10 at a \
+                time:\n    call dbs.filelumis at prod/global\nabout 6 calls\n";
+    let query = "file,run,lumi dataset=/a/b/c";
+    assert_eq!(check(&mut explain(query, &[]), 0, &[], &[]).0, want);
+    let (json, _) = check(&mut explain(query, &["--json"]), 0, &[], &[]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["calls_estimate"], 6);
+    assert_eq!(json["step"]["sequence"][0]["fetch"]["call"], "dbs.blocks");
+    let unfit = "error: no provider answers this query\n  dbs.files takes values of `dataset` like \
+                 `/*/*/*`, not `/a/b`\n";
+    check(&mut explain("file dataset=/a/b", &[]), 64, &[], &[unfit]);
+    // With maps, keys and attributes are checked.
+    check(&mut explain("usr=1", &[]), 64, &[], &["did you mean `user`?"]);
+    check(
+        &mut explain("user user=a | grep user.sgments", &[]),
+        64,
+        &[],
+        &["did you mean `segments`?"],
+    );
+    let mut no_maps = vickrey(&["query", "--explain", "--maps", "nowhere/*.toml", query]);
+    check(&mut no_maps, 64, &[], &["error: 1 problem in the maps\n  maps = \"nowhere/*.toml\": "]);
 }

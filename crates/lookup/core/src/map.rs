@@ -1,0 +1,16 @@
+//! What providers there are, and which keys their calls take and give. The files of the map are read
+//! elsewhere; this checks what they say as a whole.
+
+mod check;
+mod model;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use check::{MapPlace, MapProblem, check};
+pub use model::{
+    CallId, CallParameter, KeyParameter, LookupProvider, MapKey, ParameterSource, ProviderCall,
+    ProviderMap, RecordForm, RecordFormat,
+};

@@ -1,0 +1,144 @@
+//! Maps with problems.
+
+use super::testing::{call, key, needs, physics, takes};
+use super::*;
+
+/// The problems of the map, after a change: key, value and remedy.
+#[track_caller]
+fn problems(change: impl FnOnce(&mut ProviderMap), want: &[(MapPlace, &str, &str, &str)]) {
+    let mut map = physics();
+    change(&mut map);
+    let found = check(&map);
+    let found: Vec<_> =
+        found.iter().map(|of| (of.place, of.key, &*of.value, &*of.remedy)).collect();
+    assert_eq!(found, want);
+}
+
+const fn of_call(provider: usize, call: usize) -> CallId {
+    CallId { provider, call }
+}
+
+#[test]
+fn names_are_unique_and_known() {
+    problems(|_| (), &[]);
+    problems(
+        |map| {
+            map.keys.extend([key("file"), key("in"), key("unused")]);
+            map.providers[1].name = "dbs".to_owned();
+            map.providers[1].calls[1].parameters.clear();
+            map.providers[1].calls[1].name = "blocks".to_owned();
+        },
+        &[
+            (MapPlace::Key(6), "name", "file", "two keys have this name"),
+            (
+                MapPlace::Key(7),
+                "name",
+                "in",
+                "needs letters, digits and `_`, and none of the language's own words",
+            ),
+            (
+                MapPlace::Key(8),
+                "name",
+                "unused",
+                "no call gives or takes this key: add one, or remove the key",
+            ),
+            (MapPlace::Provider(1), "name", "dbs", "two providers have this name"),
+            (
+                MapPlace::Call(of_call(1, 1)),
+                "name",
+                "blocks",
+                "two calls of the provider have this name",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn keys_of_calls_are_declared_and_told_apart() {
+    let place = MapPlace::Call(of_call(1, 3));
+    let wrong = |gives: &'static [&'static str]| {
+        move |map: &mut ProviderMap| map.providers[1].calls.push(call("x", gives, vec![]))
+    };
+    problems(wrong(&[]), &[(place, "gives", "[]", "needs at least one key")]);
+    problems(wrong(&["file", "file"]), &[(place, "gives", "file", "stands here twice")]);
+    let remedy = "there is no such key, did you mean `block`?";
+    problems(wrong(&["blok"]), &[(place, "gives", "blok", remedy)]);
+    problems(
+        |map| {
+            let mut it = call("x", &["file"], vec![takes("zebra")]);
+            it.form.fields = vec![("a".to_owned(), "site.name".to_owned())];
+            it.path = "/{zebra}/{other}".to_owned();
+            map.providers[1].calls.push(it);
+        },
+        &[
+            (place, "fields", "file", "no field becomes `file.name`, which tells records apart"),
+            (place, "fields", "site.name", "needs a key of `gives` and a name, as in `file.size`"),
+            (place, "path", "zebra", "names no parameter that is required or a literal"),
+            (place, "path", "other", "names no parameter that is required or a literal"),
+            (
+                MapPlace::Parameter(of_call(1, 3), 0),
+                "key",
+                "zebra",
+                "there is no such key, declare it in a [[key]]",
+            ),
+        ],
+    );
+    problems(
+        |map| {
+            let mut it = call("x", &["file"], vec![needs("run"), takes("run")]);
+            it.form.fields.clear();
+            it.form.keeps_others = true;
+            it.path = "/{run}".to_owned();
+            map.providers[1].calls.push(it);
+        },
+        &[(
+            MapPlace::Parameter(of_call(1, 3), 1),
+            "key",
+            "run",
+            "two parameters of the call take this key",
+        )],
+    );
+}
+
+#[test]
+fn steps_can_be_reached_and_end() {
+    let from = |key: &str, from: &str| KeyParameter { from: Some(from.to_owned()), ..needs(key) };
+    let add = |parameters: Vec<KeyParameter>| {
+        move |map: &mut ProviderMap| map.providers[1].calls.push(call("x", &["site"], parameters))
+    };
+    let place = |at| MapPlace::Parameter(of_call(1, 3), at);
+    problems(
+        add(vec![from("file", "rucio.fils"), from("run", "dbs.blocks")]),
+        &[
+            (place(0), "from", "rucio.fils", "there is no such call: write `provider.call`"),
+            (place(1), "from", "dbs.blocks", "the call does not give `run`"),
+        ],
+    );
+    let optional = KeyParameter { is_required: false, ..from("file", "dbs.files") };
+    let remedy = "is for parameters with `required = true`";
+    problems(add(vec![optional]), &[(place(0), "from", "dbs.files", remedy)]);
+    let call_place = MapPlace::Call(of_call(1, 3));
+    let remedy = "the parameters of a call must have their values from one call";
+    problems(
+        add(vec![from("file", "dbs.files"), from("block", "dbs.blocks")]),
+        &[(call_place, "parameter", "x", remedy)],
+    );
+    problems(
+        add(vec![from("site", "rucio.x")]),
+        &[(call_place, "parameter", "x", "needs values of its own")],
+    );
+    problems(
+        |map| {
+            let new = call("x", &["block"], vec![from("file", "rucio.files")]);
+            map.providers[1].calls.push(new);
+            let of_files = &mut map.providers[1].calls[1].parameters[0].source;
+            *of_files = ParameterSource::Key(from("block", "rucio.x"));
+        },
+        &[(
+            MapPlace::Call(of_call(1, 1)),
+            "parameter",
+            "files",
+            "needs values of rucio.x, which needs its own",
+        )],
+    );
+}

@@ -1,0 +1,125 @@
+//! The steps of a plan.
+
+use std::collections::HashMap;
+
+use super::rejection::RejectedCall;
+use crate::map::{CallId, ProviderMap};
+use crate::query::LookupQuery;
+
+/// How a query is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What is done.
+    pub step: PlanStep,
+    /// Calls that give what is asked for, but cannot be used.
+    pub rejected: Vec<RejectedCall>,
+}
+
+/// A part of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanStep {
+    /// One call, with the values at hand.
+    Fetch(PlannedFetch),
+    /// All at once; their records are merged.
+    Parallel(Vec<PlanStep>),
+    /// One after the other. The records of the last are the result, those of the others give values.
+    Sequence(Vec<PlanStep>),
+    /// Repeats a step for the values of a key: those that the query lists, or those that an earlier
+    /// step of the sequence has found.
+    ForEach {
+        /// The key.
+        key: String,
+        /// The most values at a time.
+        chunk: usize,
+        /// Values that the query lists. None: they are found.
+        listed: Option<usize>,
+        /// What is repeated.
+        step: Box<PlanStep>,
+    },
+}
+
+/// One call of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedFetch {
+    /// The call.
+    pub call: CallId,
+    /// Index of the provider's instance.
+    pub instance: usize,
+    /// Keys of conditions that the call takes.
+    pub takes: Vec<String>,
+    /// Keys of conditions that are applied to its records.
+    pub filters: Vec<String>,
+}
+
+/// About how much a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StepEstimate {
+    calls: u64,
+    records: u64,
+}
+
+impl Plan {
+    /// About how many calls it makes. `seen` has how many records calls have given on average; of
+    /// others, the map says what is typical.
+    pub fn calls_estimate(&self, map: &ProviderMap, seen: &HashMap<CallId, u64>) -> u64 {
+        estimate(&self.step, map, seen, 0).calls
+    }
+
+    /// Whether it fits a query: all of its conditions are taken or applied. For assertions.
+    pub fn covers(&self, query: &LookupQuery) -> bool {
+        let mut covered = Vec::new();
+        collect_keys(&self.step, &mut covered);
+        query.conditions.iter().all(|condition| covered.contains(&&*condition.key))
+    }
+}
+
+/// Of a step that follows `found` records of an earlier one.
+fn estimate(
+    step: &PlanStep,
+    map: &ProviderMap,
+    seen: &HashMap<CallId, u64>,
+    found: u64,
+) -> StepEstimate {
+    match step {
+        PlanStep::Fetch(fetch) => {
+            let typical = map.call(fetch.call).records_typical;
+            let records = seen.get(&fetch.call).copied().unwrap_or(typical);
+            StepEstimate { calls: 1, records }
+        }
+        PlanStep::Parallel(steps) => {
+            let each = steps.iter().map(|step| estimate(step, map, seen, found));
+            each.fold(StepEstimate { calls: 0, records: 0 }, |sum, of| StepEstimate {
+                calls: sum.calls.saturating_add(of.calls),
+                records: sum.records.max(of.records),
+            })
+        }
+        PlanStep::Sequence(steps) => {
+            let nothing = StepEstimate { calls: 0, records: found };
+            steps.iter().fold(nothing, |sum, step| {
+                let of = estimate(step, map, seen, sum.records);
+                StepEstimate { calls: sum.calls.saturating_add(of.calls), records: of.records }
+            })
+        }
+        PlanStep::ForEach { chunk, listed, step, .. } => {
+            let values = listed.map_or(found, |count| count as u64);
+            let turns = values.div_ceil((*chunk).max(1) as u64);
+            let of = estimate(step, map, seen, found);
+            StepEstimate {
+                calls: of.calls.saturating_mul(turns),
+                records: of.records.saturating_mul(turns),
+            }
+        }
+    }
+}
+
+fn collect_keys<'s>(step: &'s PlanStep, keys: &mut Vec<&'s str>) {
+    match step {
+        PlanStep::Fetch(fetch) => {
+            keys.extend(fetch.takes.iter().chain(&fetch.filters).map(String::as_str));
+        }
+        PlanStep::Parallel(steps) | PlanStep::Sequence(steps) => {
+            steps.iter().for_each(|step| collect_keys(step, keys));
+        }
+        PlanStep::ForEach { step, .. } => collect_keys(step, keys),
+    }
+}

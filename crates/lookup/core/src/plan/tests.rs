@@ -1,0 +1,149 @@
+//! Plans as they should be: calls at once and in turn, conditions that are taken or applied, and why
+//! calls cannot be used.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::map::testing::{call, needs, physics, provider, takes};
+use crate::map::{KeyParameter, ProviderMap, check};
+use crate::query::{QueryLimits, parse};
+
+fn planned(map: &ProviderMap, text: &str) -> Result<Plan, PlanError> {
+    let query = parse(text, &map.vocabulary(), QueryLimits::default());
+    plan(map, &query.unwrap_or_else(|error| panic!("{error}")))
+}
+
+#[track_caller]
+fn view(map: &ProviderMap, text: &str) -> String {
+    match planned(map, text) {
+        Ok(plan) => PlanView { plan: &plan, map }.to_string(),
+        Err(error) => format!("{error}\n"),
+    }
+}
+
+#[track_caller]
+fn shows(text: &str, want: &str) {
+    assert_eq!(view(&physics(), text), want, "{text}");
+}
+
+#[test]
+fn the_map_is_sound() {
+    assert_eq!(check(&physics()), []);
+}
+
+#[test]
+fn one_call_or_all_that_answer() {
+    shows("dataset=/a/b/c", "call dbs.datasets at default with dataset\n");
+    shows(
+        "block dataset=/a/b/c",
+        "at once:\n  call dbs.blocks at default with dataset\n  call rucio.blocks with dataset\n",
+    );
+    shows("block dataset=/a/b/c system=rucio", "call rucio.blocks with dataset\n");
+    let want = "call dbs.blocks at int with dataset\nnot rucio.blocks: it has no instance `int`\n";
+    shows("block dataset=/a/b/c instance=int", want);
+    let want = "call dbs.blocks at default with dataset, run\n\
+                not rucio.blocks: it takes no condition on `run`\n";
+    shows("block dataset=/a/b/c run=1", want);
+    // One without steps before it is preferred.
+    let want = "call dbs.files at default with dataset\nnot rucio.files: it needs steps that others do not\n";
+    shows("file dataset=/a/b/c", want);
+}
+
+#[test]
+fn values_are_found_by_other_calls() {
+    shows(
+        "file,run,lumi dataset=/a/b/c",
+        "in turn:\n  call dbs.blocks at default with dataset\n  for each block, 10 at a time:\n    \
+         call dbs.filelumis at default\n",
+    );
+    // The order of keys makes no difference. The first call takes what the second cannot, and what
+    // makes it find less.
+    shows(
+        "lumi,file,run dataset=/a/b/c run between [1, 9] lumi=3",
+        "in turn:\n  call dbs.blocks at default with dataset, run\n  for each block, 10 at a time:\n    \
+         call dbs.filelumis at default, then keep records by run, lumi\n",
+    );
+}
+
+#[test]
+fn conditions_on_what_is_given_are_applied_to_records() {
+    shows(
+        "file,run,lumi block=/a/b/c#1 run between [1, 9] lumi=3",
+        "call dbs.filelumis at default with block, then keep records by run, lumi\n",
+    );
+    shows(
+        "dataset dataset in [/a/b/c, /d/e/f]",
+        "for each dataset of 2:\n  call dbs.datasets at default with dataset\n",
+    );
+    shows(
+        "file,run,lumi block in [/a/b/c#1, /a/b/c#2] lumi in [1, 2]",
+        "for each block of 2, 10 at a time:\n  call dbs.filelumis at default with block, then keep \
+         records by lumi\n",
+    );
+    shows(
+        "file dataset=/a/b/c run in [1, 2] date last 24h",
+        "for each run of 2, 100 at a time:\n  call dbs.files at default with dataset, run, date\n\
+         not rucio.files: it needs values of `block` from rucio.blocks, which takes no condition on \
+         `run`\n",
+    );
+}
+
+#[test]
+fn calls_that_cannot_be_used_are_explained() {
+    shows("block dataset=/a/b/c system=dsb", "there is no system `dsb`\n");
+    shows("lumi block=/a/b/c#1", "no provider gives lumi\n");
+    shows("file,block dataset=/a/b/c", "no provider gives file with block\n");
+    let none = "no provider answers this query\n";
+    shows("file,site", &format!("{none}  rucio.replicas needs a condition on `file`\n"));
+    shows("site,file file=a*", &format!("{none}  rucio.replicas needs a condition on `file`\n"));
+    // It would ask for every block of every dataset.
+    shows("file,run,lumi", &format!("{none}  dbs.filelumis needs a condition on `block`\n"));
+    let unfit = "takes values of `dataset` like `/*/*/*`, not `/a/b`";
+    shows("block dataset=/a/b", &format!("{none}  dbs.blocks {unfit}\n  rucio.blocks {unfit}\n"));
+    let pattern = "takes no `*` in values of `dataset`";
+    shows(
+        "block dataset=/a/b*",
+        &format!("{none}  dbs.blocks {pattern}\n  rucio.blocks {pattern}\n"),
+    );
+    shows("dataset date=20110124", "call dbs.datasets at default with date\n");
+}
+
+#[test]
+fn chains_may_have_several_steps() {
+    let from = |of: &str, from: &str| KeyParameter { from: Some(from.to_owned()), ..needs(of) };
+    let calls = vec![
+        call("users", &["user"], vec![needs("site")]),
+        call(
+            "groups",
+            &["group"],
+            vec![KeyParameter { batch: 5, ..from("user", "p.users") }, takes("run")],
+        ),
+        call("rights", &["right"], vec![from("group", "p.groups")]),
+    ];
+    let keys = ["user", "group", "right", "site", "run"].map(crate::map::testing::key).to_vec();
+    let map = ProviderMap { keys, providers: vec![provider("p", calls)] };
+    assert_eq!(check(&map), []);
+    let want = "in turn:\n  in turn:\n    call p.users with site\n    for each user, 5 at a time:\n      \
+                call p.groups with run\n  for each group:\n    call p.rights\n";
+    assert_eq!(view(&map, "right site=a run=1"), want);
+    let plan = planned(&map, "right site=a run=1").expect("a plan");
+    // One call for 100 users, 20 for their groups, and one for each of these 2,000.
+    assert_eq!(plan.calls_estimate(&map, &HashMap::new()), 1 + 20 + 2_000);
+    let users = map.call_named("p.users").expect("a call");
+    assert_eq!(plan.calls_estimate(&map, &HashMap::from([(users, 3)])), 1 + 1 + 100);
+    assert_eq!(plan.calls_estimate(&map, &HashMap::from([(users, 0)])), 1);
+}
+
+#[test]
+fn plans_are_json_too() {
+    let map = physics();
+    let plan = planned(&map, "block dataset=/a/b/c run in [1, 2]").expect("a plan");
+    let json = to_json(&PlanView { plan: &plan, map: &map });
+    let want = serde_json::json!({
+        "step": { "for_each": { "over": "run", "chunk": 100, "listed": 2, "step": { "fetch": {
+            "call": "dbs.blocks", "instance": "default", "takes": ["dataset", "run"], "filters": [],
+        } } } },
+        "rejected": [{ "call": "rucio.blocks", "reason": "takes no condition on `run`" }],
+    });
+    assert_eq!(json, want);
+}

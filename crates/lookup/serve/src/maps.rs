@@ -1,0 +1,99 @@
+//! The files of the provider map, read and checked together.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lookup_core::map::{CallId, MapPlace, MapProblem, ProviderMap, check};
+use runtime::config::{ConfigProblem, load, matching};
+
+use file::{MapFile, TablePlace};
+
+pub use file::read;
+
+/// Reads the files that a pattern matches, such as `maps/*.toml`, relative to a folder.
+///
+/// # Errors
+/// Every problem of all files, or of what they say together.
+pub fn load_maps(folder: &Path, pattern: &str) -> Result<ProviderMap, Vec<ConfigProblem>> {
+    let problem = |remedy: String| ConfigProblem {
+        file: None,
+        line: None,
+        column: None,
+        key: "maps".to_owned(),
+        value: Some(format!("\"{pattern}\"")),
+        remedy,
+    };
+    let paths = matching(folder, pattern).0.map_err(|remedy| vec![problem(remedy)])?;
+    if paths.is_empty() {
+        return Err(vec![problem("no file matches".to_owned())]);
+    }
+    let mut map = ProviderMap::default();
+    let (mut places, mut problems) = (BTreeMap::new(), Vec::new());
+    for path in &paths {
+        let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        match load(path, read) {
+            Ok(file) => add(&mut map, &mut places, file, &shown),
+            Err(found) => problems.extend(found.iter().map(|problem| {
+                let file = problem.file.clone().or_else(|| Some(shown.clone()));
+                ConfigProblem { file, ..problem.clone() }
+            })),
+        }
+    }
+    // What is missing may be in a file that could not be read.
+    if problems.is_empty() {
+        problems = check(&map).into_iter().map(|found| placed(&places, found)).collect();
+    }
+    if problems.is_empty() { Ok(map) } else { Err(problems) }
+}
+
+/// Where the tables of a map are: file, line and path of keys.
+type Places = BTreeMap<MapPlace, FilePlace>;
+
+struct FilePlace {
+    file: String,
+    line: Option<usize>,
+    path: String,
+}
+
+/// Adds a file to the map.
+fn add(map: &mut ProviderMap, places: &mut Places, file: MapFile, name: &str) {
+    let (keys, providers) = (map.keys.len(), map.providers.len());
+    let moved = |call: CallId| CallId { provider: call.provider + providers, ..call };
+    for TablePlace { place, line } in file.places {
+        let (place, path) = match place {
+            MapPlace::Key(at) => (MapPlace::Key(at + keys), format!("key[{at}]")),
+            MapPlace::Provider(at) => {
+                (MapPlace::Provider(at + providers), format!("provider[{at}]"))
+            }
+            MapPlace::Call(call) => {
+                let path = format!("provider[{}].call[{}]", call.provider, call.call);
+                (MapPlace::Call(moved(call)), path)
+            }
+            MapPlace::Parameter(call, at) => {
+                let path =
+                    format!("provider[{}].call[{}].parameter[{at}]", call.provider, call.call);
+                (MapPlace::Parameter(moved(call), at), path)
+            }
+        };
+        places.insert(place, FilePlace { file: name.to_owned(), line, path });
+    }
+    map.keys.extend(file.map.keys);
+    map.providers.extend(file.map.providers);
+}
+
+/// A problem of the map, in the file that it is about.
+fn placed(places: &Places, MapProblem { place, key, value, remedy }: MapProblem) -> ConfigProblem {
+    let FilePlace { file, line, path } = places.get(&place).expect("each table has its place");
+    ConfigProblem {
+        file: Some(file.clone()),
+        line: *line,
+        column: None,
+        key: format!("{path}.{key}"),
+        value: Some(format!("\"{value}\"")),
+        remedy,
+    }
+}

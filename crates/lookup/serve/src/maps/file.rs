@@ -1,0 +1,276 @@
+//! One file of a provider map.
+
+use std::time::Duration;
+
+use lookup_core::map::{
+    CallId, CallParameter, KeyParameter, LookupProvider, MapKey, MapPlace, ParameterSource,
+    ProviderCall, ProviderMap, RecordForm, RecordFormat,
+};
+use runtime::config::{Optional, Required, Section, ms, secs};
+use url::Url;
+
+/// What a file describes, and where.
+#[derive(Debug)]
+pub struct MapFile {
+    pub(super) map: ProviderMap,
+    pub(super) places: Vec<TablePlace>,
+}
+
+/// Where a table is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TablePlace {
+    pub place: MapPlace,
+    pub line: Option<usize>,
+}
+
+/// Reads a file.
+pub fn read(s: &mut Section<'_>) -> MapFile {
+    let mut places = Vec::new();
+    let about = "A key: a kind of things that providers know, and that queries may name.";
+    let keys = s.tables("key", about, |s| (read_key(s), s.line()));
+    let about = "A provider: a service that answers calls over HTTP.";
+    let providers = s.tables("provider", about, |s| (read_provider(s), s.line()));
+    if keys.is_empty() && providers.is_empty() {
+        s.problem("provider", "…", "the file describes nothing: add a [[provider]] or a [[key]]");
+    }
+    for (at, (_, line)) in keys.iter().enumerate() {
+        places.push(TablePlace { place: MapPlace::Key(at), line: *line });
+    }
+    let mut map =
+        ProviderMap { keys: keys.into_iter().map(|(key, _)| key).collect(), providers: Vec::new() };
+    for (provider, ((mut described, calls), line)) in providers.into_iter().enumerate() {
+        places.push(TablePlace { place: MapPlace::Provider(provider), line });
+        for (call, read) in calls.into_iter().enumerate() {
+            let id = CallId { provider, call };
+            places.push(TablePlace { place: MapPlace::Call(id), line: read.line });
+            for (at, line) in read.parameter_lines.into_iter().enumerate() {
+                places.push(TablePlace { place: MapPlace::Parameter(id, at), line });
+            }
+            described.calls.push(read.call);
+        }
+        map.providers.push(described);
+    }
+    MapFile { map, places }
+}
+
+fn read_key(s: &mut Section<'_>) -> MapKey {
+    let about: Option<String> =
+        s.text("about", Optional("A file, by its name"), "What it is, for users.");
+    MapKey {
+        about: about.unwrap_or_default(),
+        name: s.text("name", Required("file"), "Name of the key, as queries write it."),
+        primary: s.text(
+            "primary",
+            "name",
+            "Attribute that tells one record from another. Records of several providers are merged by it.",
+        ),
+    }
+}
+
+fn read_provider(s: &mut Section<'_>) -> (LookupProvider, Vec<ReadCall>) {
+    let name = s.text("name", Required("dbs"), "Name of the provider: the `system` of queries.");
+    let url = s.parsed(
+        "url",
+        Required("https://dbs.example.com/api"),
+        base_url,
+        "URL before the paths of the calls.",
+    );
+    let instance =
+        s.text("instance", "default", "Name of the instance at `url`, which is the default.");
+    let others = s.map(
+        "instances",
+        &[("int/global", "https://int.example.com/api")],
+        |name, url| base_url(url).map(|url| (name.to_owned(), url)),
+        "URLs of other instances, by name.",
+    );
+    if others.iter().any(|(name, _)| *name == instance) {
+        s.problem("instances", &instance, "is already the name of the instance at `url`");
+    }
+    let is_required = s.boolean(
+        "required",
+        false,
+        "Whether a query fails if this provider does. Otherwise its records are missing, and the \
+         answer says so.",
+    );
+    let concurrency_max = s.integer(
+        "concurrency",
+        Optional(8),
+        1..=10_000,
+        "Maximum number of calls at a time, for each instance. Absent: it is found out.",
+    );
+    let rate_max = s.integer(
+        "rate",
+        Optional(100),
+        1..=1_000_000,
+        "Maximum number of calls per second, for each instance. Absent: any.",
+    );
+    let timeout = s.duration(
+        "timeout",
+        "10s",
+        ms(1)..=secs(3_600),
+        "Maximum time of a call, until its answer is complete.",
+    );
+    let calls = s.tables("call", "One question that the provider answers.", read_call);
+    let instances = [(instance, url)].into_iter().chain(others).collect();
+    let calls_of = Vec::new();
+    let provider = LookupProvider {
+        name,
+        instances,
+        is_required,
+        concurrency_max,
+        rate_max,
+        timeout,
+        calls: calls_of,
+    };
+    (provider, calls)
+}
+
+/// A call, and where it is.
+struct ReadCall {
+    call: ProviderCall,
+    line: Option<usize>,
+    parameter_lines: Vec<Option<usize>>,
+}
+
+fn read_call(s: &mut Section<'_>) -> ReadCall {
+    let line = s.line();
+    let name = s.text("name", Required("files"), "Name of the call, unique among the provider's.");
+    let gives = s.texts(
+        "gives",
+        Required(&["file"]),
+        |name| Ok(name.to_owned()),
+        "Keys of its records. It answers queries that ask for exactly these.",
+    );
+    let path = s.parsed(
+        "path",
+        Required("/files?detail=1"),
+        |path| match path.starts_with('/') && !path.contains('#') {
+            true => Ok(path.to_owned()),
+            false => Err("must begin with `/`, without `#`".to_owned()),
+        },
+        "Path behind the provider's URL, with a fixed query if it needs one. `{name}` stands for the \
+         parameter of this name; other parameters are added to the query.",
+    );
+    let form = read_form(s);
+    let ttl = s.duration("ttl", "5m", secs(0)..=YEAR, "How long answers count.");
+    let empty_ttl =
+        s.duration("empty_ttl", "10s", secs(0)..=YEAR, "How long answers without records count.");
+    let records_typical = s.integer(
+        "typical",
+        100,
+        0..=1_000_000_000,
+        "About how many records an answer has, until answers have been seen. Plans are estimated by it.",
+    );
+    let about = "A parameter of the call.";
+    let parameters = s.tables("parameter", about, |s| (read_parameter(s), s.line()));
+    let (parameters, parameter_lines) = parameters.into_iter().unzip();
+    let call =
+        ProviderCall { name, gives, path, form, parameters, ttl, empty_ttl, records_typical };
+    ReadCall { call, line, parameter_lines }
+}
+
+/// Longest span: a year.
+const YEAR: Duration = secs(366 * 86_400);
+
+fn read_form(s: &mut Section<'_>) -> RecordForm {
+    let format = s.one_of(
+        "format",
+        "json",
+        &[
+            ("json", RecordFormat::Json),
+            ("ndjson", RecordFormat::Ndjson),
+            ("csv", RecordFormat::Csv),
+            ("xml", RecordFormat::Xml),
+        ],
+        "Format of its answers.",
+    );
+    let path: Option<String> = s.text(
+        "records",
+        Optional("result.files"),
+        "Names that lead to the records in an answer. Absent: the whole answer is a record, or a list \
+         of records.",
+    );
+    let fields = s.map(
+        "fields",
+        &[("logical_file_name", "file.name")],
+        |from, to| Ok((from.to_owned(), to.to_owned())),
+        "Members of a record, or paths such as \"meta.size\", and the fields of queries that they become.",
+    );
+    let keeps_others = s.boolean(
+        "keep_others",
+        false,
+        "Whether members that `fields` does not name become attributes of the first key of `gives`.",
+    );
+    let path = path.map_or_else(Vec::new, |path| path.split('.').map(str::to_owned).collect());
+    RecordForm { format, path, fields, keeps_others }
+}
+
+fn read_parameter(s: &mut Section<'_>) -> CallParameter {
+    let name =
+        s.text("name", Required("dataset"), "Name of the parameter, as the provider knows it.");
+    let value: Option<String> =
+        s.text("value", Optional("json"), "Its value, if it is always the same.");
+    let key: Option<String> = s.text(
+        "key",
+        Optional("dataset"),
+        "Key whose value it has, or `date`, in seconds since 1970. Each parameter has a `value` or a `key`.",
+    );
+    let of_key = read_key_parameter(s, key.clone().unwrap_or_default());
+    match (value, key) {
+        (Some(value), None) => CallParameter { name, source: ParameterSource::Literal(value) },
+        (value, key) => {
+            if value.is_some() == key.is_some() {
+                s.problem("key", "…", "a parameter has either a `key` or a `value`");
+            }
+            CallParameter { name, source: ParameterSource::Key(of_key) }
+        }
+    }
+}
+
+fn read_key_parameter(s: &mut Section<'_>, key: String) -> KeyParameter {
+    let is_required = s.boolean("required", false, "Whether the call needs it.");
+    let from = s.text(
+        "from",
+        Optional("dbs.blocks"),
+        "Call that finds its values if the query has no condition on the key, as `provider.call`.",
+    );
+    let batch = s.integer("batch", 1, 1..=10_000_usize, "Maximum number of values in one call.");
+    let joined_by = s.text(
+        "join",
+        Optional(","),
+        "What stands between several values. Absent: the parameter is repeated for each.",
+    );
+    let takes_patterns = s.boolean("wildcards", false, "Whether values may contain `*`.");
+    let pattern = s.text(
+        "pattern",
+        Optional("/*/*/*"),
+        "What values look like; `*` stands for any characters. Absent: anything.",
+    );
+    let low: Option<String> = s.text(
+        "low",
+        Optional("run_min"),
+        "Name of the parameter for the lowest value of a range. With `high`, the call takes ranges.",
+    );
+    let high: Option<String> = s.text(
+        "high",
+        Optional("run_max"),
+        "Name of the parameter for the highest value of a range.",
+    );
+    if low.is_some() != high.is_some() {
+        s.problem("low", "…", "`low` and `high` belong together");
+    }
+    let range = low.zip(high).map(|(low, high)| [low, high]);
+    KeyParameter { key, is_required, from, batch, joined_by, takes_patterns, pattern, range }
+}
+
+/// A URL that paths can be appended to.
+fn base_url(text: &str) -> Result<String, String> {
+    let is_base = |url: &Url| {
+        let is_plain = url.query().is_none() && url.fragment().is_none();
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain && !has_user
+    };
+    let form = "needs the form \"https://host/path\", without a user, `?` and `#`";
+    let url = Url::parse(text).ok().filter(is_base).ok_or(form)?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
