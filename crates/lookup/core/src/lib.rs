@@ -2,6 +2,8 @@
 //! argument; sockets, files and threads belong to `lookup-serve`.
 
 pub mod map;
+pub mod pipe;
 pub mod plan;
 pub mod query;
+pub mod records;
 pub mod wildcard;

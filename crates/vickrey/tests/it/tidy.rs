@@ -109,6 +109,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "bytes",
     "chacha20poly1305",
     "crc32c",
+    // Of bytes in memory.
+    "csv",
     "hashbrown",
     "http",
     "httpdate",
@@ -120,6 +122,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "libm",
     "memchr",
     "prost",
+    "quick-xml",
     "serde",
     "serde_json",
     "serde_path_to_error",

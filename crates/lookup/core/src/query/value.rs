@@ -26,7 +26,7 @@ pub(super) enum ValueKind {
 const TIME_FORMS: &str = "write a date as 20110124, or \"20110124 08:30:00\", in UTC";
 
 /// The number that a word is, if it is one: as it is printed, without a `+` or needless zeros.
-pub(super) fn number(word: &str) -> Option<QueryValue> {
+pub(crate) fn number(word: &str) -> Option<QueryValue> {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_whole = |text: &str| is_digits(text) && (text == "0" || !text.starts_with('0'));

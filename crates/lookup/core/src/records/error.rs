@@ -1,0 +1,18 @@
+//! Why the records of an answer cannot be read.
+
+/// Why the records of an answer cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableRecords {
+    /// It is not of the format that the map says.
+    #[error("the answer is not {0}: {1}")]
+    Malformed(&'static str, String),
+    /// The path of the map leads nowhere.
+    #[error("the answer has no `{0}`")]
+    NoRecords(String),
+    /// Too many records.
+    #[error("the answer has more than {0} records")]
+    TooManyRecords(usize),
+    /// Too many fields.
+    #[error("the answer's records have more than {0} fields")]
+    TooManyFields(usize),
+}

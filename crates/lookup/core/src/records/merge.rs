@@ -1,0 +1,119 @@
+//! Merges records of several answers that are about the same things.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::set::{RecordRow, RecordSet, value_at};
+use super::value::RecordValue;
+
+/// Records, and which answers each came from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MergedRecords {
+    /// Names of the fields.
+    pub fields: Vec<String>,
+    /// Records that nothing tells apart stay apart.
+    pub records: Vec<MergedRecord>,
+}
+
+/// A record, and which answers it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MergedRecord {
+    /// Its values, by the fields of the set.
+    pub row: RecordRow,
+    /// Indexes of answers, in ascending order.
+    pub sources: Vec<u32>,
+}
+
+/// Merges answers, in the order of their precedence: of two values of a field, that of the earlier
+/// answer stays. Records are the same if all fields of `primary` have the same text; where one is
+/// absent, a record is like no other. Each answer has its index, which may be that of others.
+pub fn merge(answers: Vec<(u32, RecordSet)>, primary: &[String]) -> MergedRecords {
+    let mut merged = MergedRecords::default();
+    let mut known: HashMap<Box<[u8]>, usize> = HashMap::new();
+    for (source, set) in answers {
+        let columns: Vec<usize> =
+            set.fields.into_iter().map(|field| merged.column(field)).collect();
+        let primary_columns: Option<Vec<_>> =
+            primary.iter().map(|field| merged.field(field)).collect();
+        for row in set.rows {
+            let row = moved(row, &columns, merged.fields.len());
+            let key = primary_columns.as_ref().and_then(|columns| identity(&row, columns));
+            let record = MergedRecord { row, sources: vec![source] };
+            match key.map(|key| known.entry(key)) {
+                Some(Entry::Occupied(at)) => merged.records[*at.get()].add(record),
+                Some(Entry::Vacant(at)) => {
+                    at.insert(merged.records.len());
+                    merged.records.push(record);
+                }
+                None => merged.records.push(record),
+            }
+        }
+    }
+    merged
+}
+
+impl MergedRecords {
+    /// The index of a field.
+    pub fn field(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field == name)
+    }
+
+    /// The index of a field, which may be new.
+    fn column(&mut self, name: String) -> usize {
+        self.field(&name).unwrap_or_else(|| {
+            self.fields.push(name);
+            self.fields.len() - 1
+        })
+    }
+}
+
+impl MergedRecord {
+    /// Adds what another record of the same thing says.
+    fn add(&mut self, MergedRecord { row, sources }: Self) {
+        if self.row.len() < row.len() {
+            self.row.resize(row.len(), RecordValue::Absent);
+        }
+        for (known, new) in self.row.iter_mut().zip(row) {
+            if !known.is_present() && new.is_present() {
+                *known = new;
+            }
+        }
+        self.add_sources(&sources);
+    }
+
+    /// Says that it came from other answers too.
+    pub(crate) fn add_sources(&mut self, sources: &[u32]) {
+        for source in sources {
+            if let Err(at) = self.sources.binary_search(source) {
+                self.sources.insert(at, *source);
+            }
+        }
+    }
+}
+
+/// A row whose values are at these columns.
+fn moved(row: RecordRow, columns: &[usize], width: usize) -> RecordRow {
+    if columns.iter().enumerate().all(|(at, column)| at == *column) {
+        return row;
+    }
+    let mut moved = vec![RecordValue::Absent; width];
+    for (value, column) in row.into_iter().zip(columns) {
+        moved[*column] = value;
+    }
+    moved
+}
+
+/// What tells a record apart: its texts, each with its length. None if one is absent.
+fn identity(row: &RecordRow, columns: &[usize]) -> Option<Box<[u8]>> {
+    let mut key = Vec::with_capacity(64);
+    for column in columns {
+        let value = value_at(row, *column);
+        if !value.is_present() {
+            return None;
+        }
+        let text = value.text();
+        key.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        key.extend_from_slice(text.as_bytes());
+    }
+    (!columns.is_empty()).then(|| key.into_boxed_slice())
+}

@@ -1,0 +1,58 @@
+//! Records as rows of fields.
+
+use serde_json::{Map, Value};
+
+use super::value::RecordValue;
+
+/// The values of one record, by the fields of its set. Those behind the last one are absent.
+pub type RecordRow = Vec<RecordValue>;
+
+/// Records with the same fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordSet {
+    /// Names of the fields: a key and the names of its attribute.
+    pub fields: Vec<String>,
+    /// The records.
+    pub rows: Vec<RecordRow>,
+}
+
+/// What a row has beyond its end.
+static ABSENT: RecordValue = RecordValue::Absent;
+
+/// The value of a field in a row.
+pub fn value_at(row: &RecordRow, at: usize) -> &RecordValue {
+    row.get(at).unwrap_or(&ABSENT)
+}
+
+impl RecordSet {
+    /// The index of a field.
+    pub fn field(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field == name)
+    }
+}
+
+/// A record as JSON: attributes are nested below their keys.
+pub fn to_json(fields: &[String], row: &RecordRow) -> Value {
+    let mut record = Map::new();
+    for (field, value) in fields.iter().zip(row) {
+        if *value != RecordValue::Absent {
+            insert(&mut record, field, value.to_json());
+        }
+    }
+    Value::Object(record)
+}
+
+/// Inserts a value below the names of a field. What is already where an object must be makes room.
+fn insert(object: &mut Map<String, Value>, field: &str, value: Value) {
+    let Some((name, rest)) = field.split_once('.') else {
+        object.insert(field.to_owned(), value);
+        return;
+    };
+    let below = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    if !below.is_object() {
+        *below = Value::Object(Map::new());
+    }
+    if let Value::Object(below) = below {
+        insert(below, rest, value);
+    }
+}

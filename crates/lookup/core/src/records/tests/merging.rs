@@ -1,0 +1,109 @@
+//! Merging, beside a naive model.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn set(fields: &[&str], rows: Vec<RecordRow>) -> RecordSet {
+    RecordSet { fields: fields.iter().map(|field| (*field).to_owned()).collect(), rows }
+}
+
+fn text(text: &str) -> RecordValue {
+    RecordValue::Text(text.into())
+}
+
+#[test]
+fn records_of_the_same_thing_become_one() {
+    use RecordValue::{Absent, Integer, Null};
+    let one = set(&["file.name", "file.size"], vec![vec![text("a"), Integer(1)], vec![text("b")]]);
+    let other = set(
+        &["file.site", "file.name", "file.size"],
+        vec![
+            vec![text("x"), text("b"), Integer(2)],
+            vec![text("y"), text("a"), Integer(3)],
+            vec![text("z"), Null, Integer(4)],
+            vec![text("z"), Absent, Integer(4)],
+        ],
+    );
+    let merged = merge(vec![(0, one), (3, other)], &["file.name".to_owned()]);
+    let records: Vec<_> = merged
+        .records
+        .iter()
+        .map(|record| {
+            (to_json(&merged.fields, &record.row)["file"].clone(), record.sources.clone())
+        })
+        .collect();
+    let want = [
+        // The earlier answer says how large it is.
+        (json!({ "name": "a", "size": 1, "site": "y" }), vec![0, 3]),
+        (json!({ "name": "b", "size": 2, "site": "x" }), vec![0, 3]),
+        (json!({ "name": null, "size": 4, "site": "z" }), vec![3]),
+        (json!({ "size": 4, "site": "z" }), vec![3]),
+    ];
+    assert_eq!(records, want);
+}
+
+#[test]
+fn numbers_and_their_texts_are_the_same_thing() {
+    let sets = vec![
+        (0, set(&["run.number"], vec![vec![RecordValue::Integer(1)]])),
+        (1, set(&["run.number"], vec![vec![text("1")], vec![text("01")]])),
+    ];
+    assert_eq!(merge(sets, &["run.number".to_owned()]).records.len(), 2);
+}
+
+#[test]
+fn parts_of_a_name_are_not_confused() {
+    let rows = [["a", "bc"], ["ab", "c"]].map(|row| row.map(text).to_vec()).to_vec();
+    let sets = vec![(0, set(&["file.name", "site.name"], rows))];
+    let primary = ["file.name".to_owned(), "site.name".to_owned()];
+    assert_eq!(merge(sets, &primary).records.len(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn merging_agrees_with_a_naive_model(
+        answers in prop::collection::vec(
+            prop::collection::vec((0_i64..5, prop::option::of(0_i64..3), any::<bool>()), 0..8),
+            0..5,
+        ),
+    ) {
+        // By name, the first value of each attribute.
+        let mut model: BTreeMap<i64, (Option<i64>, Vec<u32>)> = BTreeMap::new();
+        let mut sets = Vec::new();
+        for (at, answer) in answers.iter().enumerate() {
+            let at = u32::try_from(at).expect("few answers");
+            let is_turned = answer.first().is_some_and(|(.., is_turned)| *is_turned);
+            let mut rows = Vec::new();
+            for (name, value, _) in answer {
+                let known = model.entry(*name).or_default();
+                known.0 = known.0.or(*value);
+                if !known.1.contains(&at) {
+                    known.1.push(at);
+                }
+                let value = value.map_or(RecordValue::Absent, RecordValue::Integer);
+                let mut row = vec![RecordValue::Integer(*name), value];
+                if is_turned {
+                    row.reverse();
+                }
+                rows.push(row);
+            }
+            let fields = if is_turned { ["k.v", "k.name"] } else { ["k.name", "k.v"] };
+            sets.push((at, set(&fields, rows)));
+        }
+        let merged = merge(sets, &["k.name".to_owned()]);
+        let (name, value) = (merged.field("k.name"), merged.field("k.v"));
+        let found: BTreeMap<_, _> = merged.records.iter().map(|record| {
+            let at = |column: Option<usize>| column.map_or(&RecordValue::Absent, |at| value_at(&record.row, at));
+            let number = |value: &RecordValue| value.integer().and_then(|number| i64::try_from(number).ok());
+            let name = number(at(name)).expect("a name");
+            (name, (number(at(value)), record.sources.clone()))
+        }).collect();
+        prop_assert_eq!(found.len(), merged.records.len());
+        prop_assert_eq!(found, model);
+    }
+}
