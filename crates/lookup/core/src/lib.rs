@@ -6,4 +6,5 @@ pub mod pipe;
 pub mod plan;
 pub mod query;
 pub mod records;
+pub mod schedule;
 pub mod wildcard;

@@ -59,7 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "live-serve",
         &["audit", "eventlog", "events", "http-kit", "live-core", "record", "runtime", "units"],
     ),
-    ("lookup-core", &["diagnostics"]),
+    ("lookup-core", &["diagnostics", "units"]),
     ("lookup-serve", &["lookup-core", "runtime"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),

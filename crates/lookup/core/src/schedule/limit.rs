@@ -1,0 +1,194 @@
+//! How many calls run at a time, found out from how they end.
+//!
+//! The limit begins low and grows by a half while all goes well, and later by one at a time. What it
+//! was before it grew is proven. If more calls than that run and two of them fail, or a provider says that
+//! it is busy, the limit goes back, and grows again the more slowly the more often that was too much: a
+//! provider that fails above a number of calls seldom sees one too many. If calls fail although no more
+//! run than is proven, that is noise, unless they are many; then the limit is cut, as it is when calls
+//! take much longer than they used to.
+
+use std::time::Duration;
+
+/// The limit before anything is known.
+const LIMIT_AT_FIRST: u32 = 8;
+
+/// Failures of calls beyond what is proven that are no chance.
+const SUSPECTS_MAX: u32 = 2;
+
+/// Share of the limit that is left after a cut.
+const CUT_NUMERATOR: u32 = 7;
+const CUT_DENOMINATOR: u32 = 10;
+
+/// Calls that go well with the limit used up before it grows by one: after it was first too high, and
+/// most.
+const PROBE_AFTER: u32 = 20;
+const PROBE_AFTER_MAX: u32 = 640;
+
+/// Of calls within what is proven, so many are looked at together; if more of them fail than one in
+/// [`NOISE_SHARE`], it is no noise.
+const NOISE_CALLS: u32 = 50;
+const NOISE_SHARE: u32 = 5;
+
+/// A call that takes so many times as long as the fastest ones is slow.
+const SLOW_FACTOR: u32 = 4;
+
+/// What is too short to tell anything.
+const SLOW_MIN: Duration = Duration::from_millis(20);
+
+/// An adaptive limit.
+#[derive(Clone, Debug)]
+pub(super) struct AdaptiveLimit {
+    ceiling: u32,
+    limit: u32,
+    /// So many are known not to be too many.
+    proven: u32,
+    /// Whether it has not been too high yet.
+    is_fast: bool,
+    probe_after: u32,
+    /// The number of the first call that began after the last change. How earlier ones end says nothing
+    /// about the limit since.
+    changed_at: u64,
+    since: SinceChange,
+    /// Of the fastest calls; forgets slowly.
+    fastest: Option<Duration>,
+}
+
+/// Counts of calls since the last change.
+#[derive(Clone, Copy, Debug, Default)]
+struct SinceChange {
+    /// Went well while the limit was used up.
+    good: u32,
+    /// Failed while more than the proven number ran.
+    suspects: u32,
+    slow: u32,
+    /// Within the proven number: all, and those that failed.
+    within: u32,
+    noise: u32,
+}
+
+/// How a call went, as far as the limit is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallSample {
+    /// Its number among the calls that began.
+    pub number: u64,
+    /// How many ran when it began, itself included.
+    pub in_flight: u32,
+    pub end: SampleEnd,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SampleEnd {
+    /// It went well, in this time.
+    Answered(Duration),
+    /// It failed, perhaps because of the load.
+    Failed,
+    /// The provider says that it was too much.
+    Busy,
+}
+
+impl AdaptiveLimit {
+    /// With a ceiling that is known not to be too high, or without one.
+    pub fn new(ceiling: Option<u32>) -> Self {
+        let limit = ceiling.unwrap_or(LIMIT_AT_FIRST).max(1);
+        Self {
+            ceiling: ceiling.unwrap_or(u32::MAX).max(1),
+            limit,
+            proven: ceiling.map_or(1, |_| limit),
+            is_fast: true,
+            probe_after: PROBE_AFTER,
+            changed_at: 0,
+            since: SinceChange::default(),
+            fastest: None,
+        }
+    }
+
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// A call ended. `begun` calls have begun so far.
+    pub fn ended(&mut self, sample: CallSample, begun: u64) {
+        match sample.end {
+            SampleEnd::Answered(latency) => self.answered(sample.in_flight, latency, begun),
+            _ if sample.number < self.changed_at => {
+                // It ran beside more than run now; but so few may be too many as well.
+                let below = sample.in_flight.saturating_sub(1).max(self.proven);
+                self.limit = self.limit.min(below);
+            }
+            SampleEnd::Busy => self.go_below(sample.in_flight, begun),
+            SampleEnd::Failed if self.proven < sample.in_flight => {
+                self.since.suspects += 1;
+                if SUSPECTS_MAX <= self.since.suspects {
+                    self.go_below(sample.in_flight, begun);
+                }
+            }
+            SampleEnd::Failed => self.within(true, begun),
+        }
+    }
+
+    /// So many at a time are too many.
+    fn go_below(&mut self, in_flight: u32, begun: u64) {
+        let below = in_flight.saturating_sub(1).max(1);
+        let is_proven_wrong = below < self.proven;
+        self.probe_after = match self.is_fast {
+            true => PROBE_AFTER,
+            false => (self.probe_after * 2).min(PROBE_AFTER_MAX),
+        };
+        self.limit = match is_proven_wrong {
+            true => self.cut().min(below),
+            false => self.limit.min(below),
+        };
+        self.proven = self.proven.min(self.limit);
+        self.changed(begun);
+    }
+
+    fn answered(&mut self, in_flight: u32, latency: Duration, begun: u64) {
+        let fastest = self.fastest.map_or(latency, |fastest| fastest.min(latency));
+        // A thousandth more each time: a provider that becomes slower for good is not held to the past.
+        self.fastest = Some(fastest + fastest / 1000);
+        self.since.slow += u32::from(SLOW_MIN.max(fastest * SLOW_FACTOR) < latency);
+        self.since.good += u32::from(self.limit <= in_flight);
+        let SinceChange { good, slow, .. } = self.since;
+        if self.limit < slow && good / 2 < slow {
+            self.limit = self.cut();
+            self.proven = self.proven.min(self.limit);
+            self.changed(begun);
+            return;
+        }
+        if in_flight <= self.proven {
+            self.within(false, begun);
+        }
+        if self.limit <= good / 2 || self.is_fast && self.limit <= good {
+            self.proven = self.proven.max(self.limit);
+        }
+        let wanted = if self.is_fast { self.limit } else { self.probe_after.max(2 * self.limit) };
+        if wanted <= self.since.good && self.limit < self.ceiling {
+            let step = if self.is_fast { (self.limit / 2).max(1) } else { 1 };
+            self.limit = self.limit.saturating_add(step).min(self.ceiling);
+            self.since = SinceChange::default();
+        }
+    }
+
+    /// A call ended that began within what is proven.
+    fn within(&mut self, is_failed: bool, begun: u64) {
+        self.since.within += 1;
+        self.since.noise += u32::from(is_failed);
+        if NOISE_CALLS / NOISE_SHARE < self.since.noise {
+            self.limit = self.cut();
+            self.proven = self.limit;
+            self.changed(begun);
+        } else if NOISE_CALLS <= self.since.within {
+            (self.since.within, self.since.noise) = (0, 0);
+        }
+    }
+
+    fn cut(&self) -> u32 {
+        (self.limit * CUT_NUMERATOR / CUT_DENOMINATOR).max(1)
+    }
+
+    fn changed(&mut self, begun: u64) {
+        self.since = SinceChange::default();
+        self.is_fast = false;
+        self.changed_at = begun;
+    }
+}
