@@ -68,7 +68,7 @@ pub struct ClientOptions {
     pub idle_timeout: Duration,
     /// Most idle connections per host.
     pub idle_per_host_max: usize,
-    /// Most open connections. A request beyond them closes all idle ones.
+    /// Most open connections. While half of them are open, each request closes the idle ones.
     pub connections_max: usize,
     /// Addresses that the client may connect to.
     pub addresses: AddressRule,
@@ -138,9 +138,11 @@ impl HttpClient {
         Self { pool, connector, builder, timeout }
     }
 
-    /// The pool. If too many connections are open, it is replaced, which closes the idle ones.
+    /// The pool. If many connections are open, it is replaced, which closes the idle ones: at once, or
+    /// when the last of the old pool's requests is answered.
     fn pool(&self) -> ConnectionPool {
-        if self.connector.0.connections_max <= self.connector.0.open.load(Ordering::Relaxed) {
+        let many = self.connector.0.connections_max.div_ceil(2);
+        if many <= self.connector.0.open.load(Ordering::Relaxed) {
             *self.pool.borrow_mut() = self.builder.build(self.connector.clone());
         }
         self.pool.borrow().clone()
@@ -264,7 +266,7 @@ impl ConnectorOptions {
         Err(last)
     }
 
-    /// Counts a connection as open, once the idle ones of a replaced pool are closed.
+    /// Counts a connection as open, once there is room: idle ones of a replaced pool close soon.
     async fn open(&self) -> Result<OpenConnection, RequestError> {
         for _ in 0..CLOSING_TURNS {
             if let Some(open) = OpenConnection::count(&self.open, self.connections_max) {

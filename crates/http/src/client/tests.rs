@@ -225,13 +225,35 @@ fn idle_connections_make_room_for_others() {
     run(async {
         // They keep connections open.
         let two = || serve(&[&[OK, OK]]);
-        let servers = [two().await, two().await, two().await];
-        let client = client(ClientOptions { connections_max: 2, ..options() }, vec![]);
+        let servers = [two().await, two().await, two().await, two().await, two().await];
+        let client = client(ClientOptions { connections_max: 4, ..options() }, vec![]);
         let urls = servers.each_ref().map(|server| format!("http://{}/", server.address));
-        for (url, want) in urls.iter().zip([1, 2, 1]) {
+        for (url, want) in urls.iter().zip([1, 2, 1, 2, 1]) {
             assert!(get(&client, url, 2).await.is_ok());
             assert_eq!(client.connector.0.open.load(Ordering::Relaxed), want);
         }
+    });
+}
+
+/// A request that is not answered keeps the pool that it came from, with its idle connections.
+#[test]
+fn a_slow_request_leaves_room_for_others() {
+    run(async {
+        let idle = serve(&[&[OK, OK]]).await;
+        let slow = serve(&[&[""]]).await;
+        let others = [serve(&[&[OK, OK]]).await, serve(&[&[OK, OK]]).await];
+        let client = Rc::new(client(ClientOptions { connections_max: 4, ..options() }, vec![]));
+        let url = |server: &Scripted| format!("http://{}/", server.address);
+        assert!(get(&client, &url(&idle), 2).await.is_ok());
+        let (waiting, slow_url) = (Rc::clone(&client), url(&slow));
+        let waits = tokio::task::spawn_local(async move { get(&waiting, &slow_url, 2).await });
+        while slow.accepted.get() == 0 {
+            tokio::task::yield_now().await;
+        }
+        for server in &others {
+            assert!(get(&client, &url(server), 2).await.is_ok());
+        }
+        waits.abort();
     });
 }
 
