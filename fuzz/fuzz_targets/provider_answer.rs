@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use lookup_core::map::{ProviderCall, RecordForm, RecordFormat};
+use lookup_core::map::{MapKey, ProviderCall, ProviderMap, RecordForm, RecordFormat};
 use lookup_core::records::{RecordLimits, RecordSchema, merge, read, to_json};
 
-const LIMITS: RecordLimits = RecordLimits { records_max: 50, fields_max: 10 };
+const LIMITS: RecordLimits = RecordLimits { records_max: 50, fields_max: 10, values_max: 200 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((options, body)) = bytes.split_first() else { return };
@@ -35,10 +35,16 @@ fuzz_target!(|bytes: &[u8]| {
         empty_ttl: Duration::ZERO,
         records_typical: 1,
     };
-    let Ok(set) = read(&call.form, &RecordSchema::of(&call), body, LIMITS) else { return };
+    let key = MapKey { name: "file".to_owned(), about: String::new(), primary: "name".to_owned() };
+    let map = ProviderMap { keys: vec![key], providers: Vec::new() };
+    let schema = RecordSchema::of(&map, &call);
+    let Ok(set) = read(&call.form, &schema, body, LIMITS) else { return };
     assert!(set.rows.len() <= LIMITS.records_max && set.fields.len() <= LIMITS.fields_max);
+    assert!(set.rows.iter().map(Vec::len).sum::<usize>() <= LIMITS.values_max);
     let count = set.rows.len();
-    let merged = merge(vec![(0, set.clone()), (1, set)], &["file.name".to_owned()]);
+    let primary = ["file.name".to_owned()];
+    let twice = vec![(0, set.clone()), (1, set)];
+    let merged = merge(twice, &primary, RecordLimits::default()).expect("within the limits");
     assert!(merged.records.len() <= 2 * count);
     for record in &merged.records {
         assert!(record.row.len() <= merged.fields.len());

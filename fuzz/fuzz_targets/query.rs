@@ -10,7 +10,7 @@ fuzz_target!(|text: &str| {
     let size = KeyAttributes { known: ["size".to_owned()].into(), has_others: false };
     let keys = [("dataset", open), ("file", size), ("run", KeyAttributes::default())];
     let known = Vocabulary::of(keys.map(|(key, of)| (key.to_owned(), of)).into());
-    let limits = QueryLimits { bytes_max: 4 << 10, values_max: 50 };
+    let limits = QueryLimits { bytes_max: 4 << 10, ..QueryLimits::default() };
     match parse(text, &known, limits) {
         Ok(query) => {
             let printed = query.to_string();

@@ -23,8 +23,8 @@ pub(crate) struct QueryArgs {
     /// Print what the query means, as JSON. Without --maps, keys are not checked
     #[arg(long)]
     parse: bool,
-    /// Print which providers would be called and in which order, about how many calls that would be,
-    /// and why other providers would not be called
+    /// Print which providers would be called and in which order, with their limits, about how many calls
+    /// that would be, and why other providers would not be called
     #[arg(long, requires = "maps")]
     explain: bool,
     /// Files that describe the providers, such as 'maps/*.toml'
@@ -61,10 +61,15 @@ fn text(query: &str, limits: QueryLimits) -> anyhow::Result<Cow<'_, str>> {
     if query != "-" {
         return Ok(query.into());
     }
-    let mut text = String::new();
-    let read = io::stdin().take(limits.bytes_max as u64 + 1).read_to_string(&mut text);
-    let unreadable = |error| CommandFailure::usage(format!("cannot read the query: {error}"));
-    read.map(|_| text.into()).map_err(unreadable)
+    let mut text = Vec::new();
+    let read = io::stdin().take(limits.bytes_max as u64 + 1).read_to_end(&mut text);
+    read.map_err(|error| CommandFailure::usage(format!("cannot read the query: {error}")))?;
+    if text.len() > limits.bytes_max {
+        let most = limits.bytes_max;
+        return Err(CommandFailure::usage(format!("the query has more than {most} bytes")));
+    }
+    let text = String::from_utf8(text);
+    Ok(text.map_err(|_| CommandFailure::usage("the query is not UTF-8"))?.into())
 }
 
 fn read_maps(pattern: &str) -> anyhow::Result<ProviderMap> {

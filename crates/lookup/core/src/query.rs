@@ -40,5 +40,5 @@ pub use ast::{
 pub use json::to_json;
 pub use limits::QueryLimits;
 pub use parse::parse;
-pub(crate) use value::number;
+pub(crate) use value::{loose_number, number};
 pub use vocabulary::{DATE, KeyAttributes, Vocabulary, is_key_name, is_name};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use diagnostics::nearest;
 
-use super::model::{CallId, ParameterSource, ProviderCall, ProviderMap};
+use super::model::{CallId, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat};
 use crate::query::{DATE, is_key_name, is_name};
 
 /// What is wrong with a map.
@@ -134,7 +134,30 @@ impl MapCheck<'_> {
                 }
             }
         }
-        for (_, field) in &call.form.fields {
+        self.fields(place, call);
+        self.path(id, call);
+    }
+
+    fn fields(&mut self, place: MapPlace, call: &ProviderCall) {
+        let RecordForm { format, path, fields, .. } = &call.form;
+        if matches!(format, RecordFormat::Ndjson | RecordFormat::Csv) && !path.is_empty() {
+            self.note(place, "records", &path.join("."), "is for the formats json and xml");
+        }
+        let is_part = |outer: &str, inner: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        for (at, (from, to)) in fields.iter().enumerate() {
+            for (other_from, other_to) in &fields[..at] {
+                if is_part(to, other_to) || is_part(other_to, to) {
+                    let remedy = format!("is the same as `{other_to}`, or a part of it");
+                    self.note(place, "fields", to, remedy);
+                } else if is_part(from, other_from) || is_part(other_from, from) {
+                    let remedy = format!("is the same as `{other_from}`, or a part of it");
+                    self.note(place, "fields", from, remedy);
+                }
+            }
+        }
+        for (_, field) in fields {
             let is_field = field.split_once('.').is_some_and(|(key, attribute)| {
                 call.gives.iter().any(|given| given == key) && attribute.split('.').all(is_name)
             });
@@ -143,21 +166,38 @@ impl MapCheck<'_> {
                 self.note(place, "fields", field, remedy);
             }
         }
+    }
+
+    /// Parameters in the path have one value, always.
+    fn path(&mut self, id: CallId, call: &ProviderCall) {
+        let place = MapPlace::Call(id);
+        if call.path.matches('{').count() != call.path.matches('}').count() {
+            self.note(place, "path", &call.path, "has a brace that is not closed");
+        }
         for name in placeholders(&call.path) {
-            let stands_always = call.parameters.iter().any(|parameter| {
-                let is_optional =
-                    matches!(&parameter.source, ParameterSource::Key(of) if !of.is_required);
-                parameter.name == name && !is_optional
-            });
-            if !stands_always {
-                self.note(place, "path", name, "names no parameter that is required or a literal");
+            let at = call.parameters.iter().position(|parameter| parameter.name == name);
+            let Some(at) = at else {
+                self.note(place, "path", name, "names no parameter");
+                continue;
+            };
+            let ParameterSource::Key(of) = &call.parameters[at].source else { continue };
+            let place = MapPlace::Parameter(id, at);
+            if !of.is_required {
+                self.note(place, "required", "false", "must be true: the parameter is in the path");
+            }
+            if of.range.is_some() {
+                self.note(place, "low", name, "the parameter is in the path, and takes no range");
+            }
+            if of.batch > 1 && of.joined_by.is_none() {
+                let remedy = "needs `join`: the parameter is in the path, and cannot be repeated";
+                self.note(place, "batch", &of.batch.to_string(), remedy);
             }
         }
     }
 
     fn parameters(&mut self, id: CallId, call: &ProviderCall) {
         let mut keys = HashSet::new();
-        let mut feeders = HashSet::new();
+        let mut feeders = 0;
         for (at, parameter) in call.parameters.iter().enumerate() {
             let place = MapPlace::Parameter(id, at);
             let ParameterSource::Key(of) = &parameter.source else { continue };
@@ -168,12 +208,12 @@ impl MapCheck<'_> {
                 self.note(place, "key", &of.key, "two parameters of the call take this key");
             }
             let Some(from) = &of.from else { continue };
+            feeders += 1;
             match self.map.call_named(from) {
                 None => {
                     self.note(place, "from", from, "there is no such call: write `provider.call`");
                 }
                 Some(feeder) => {
-                    feeders.insert(feeder);
                     if !self.map.call(feeder).gives.contains(&of.key) {
                         let remedy = format!("the call does not give `{}`", of.key);
                         self.note(place, "from", from, remedy);
@@ -184,8 +224,8 @@ impl MapCheck<'_> {
                 self.note(place, "from", from, "is for parameters with `required = true`");
             }
         }
-        if feeders.len() > 1 {
-            let remedy = "the parameters of a call must have their values from one call";
+        if feeders > 1 {
+            let remedy = "only one parameter of a call may have its values from another call";
             self.note(MapPlace::Call(id), "parameter", &call.name, remedy);
         }
     }
@@ -205,10 +245,10 @@ impl MapCheck<'_> {
             // Each circle once: at its first call.
             let is_first = names.iter().all(|name| map.call_named(name).is_none_or(|of| id <= of));
             if next == Some(id) && is_first {
-                names.remove(0);
-                let others: String =
-                    names.iter().map(|name| format!("{name}, which needs ")).collect();
-                let remedy = format!("needs values of {others}its own");
+                names.push(names[0].clone());
+                let circle = names.join(" \u{2192} ");
+                let remedy =
+                    format!("calls wait for each other's values: {circle}; remove a `from`");
                 self.note(MapPlace::Call(id), "parameter", &map.call(id).name, remedy);
             }
         }

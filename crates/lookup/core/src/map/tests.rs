@@ -60,7 +60,11 @@ fn keys_of_calls_are_declared_and_told_apart() {
         move |map: &mut ProviderMap| map.providers[1].calls.push(call("x", gives, vec![]))
     };
     problems(wrong(&[]), &[(place, "gives", "[]", "needs at least one key")]);
-    problems(wrong(&["file", "file"]), &[(place, "gives", "file", "stands here twice")]);
+    let twice = "is the same as `file.name`, or a part of it";
+    problems(
+        wrong(&["file", "file"]),
+        &[(place, "gives", "file", "stands here twice"), (place, "fields", "file.name", twice)],
+    );
     let remedy = "there is no such key, did you mean `block`?";
     problems(wrong(&["blok"]), &[(place, "gives", "blok", remedy)]);
     problems(
@@ -73,8 +77,13 @@ fn keys_of_calls_are_declared_and_told_apart() {
         &[
             (place, "fields", "file", "no field becomes `file.name`, which tells records apart"),
             (place, "fields", "site.name", "needs a key of `gives` and a name, as in `file.size`"),
-            (place, "path", "zebra", "names no parameter that is required or a literal"),
-            (place, "path", "other", "names no parameter that is required or a literal"),
+            (
+                MapPlace::Parameter(of_call(1, 3), 0),
+                "required",
+                "false",
+                "must be true: the parameter is in the path",
+            ),
+            (place, "path", "other", "names no parameter"),
             (
                 MapPlace::Parameter(of_call(1, 3), 0),
                 "key",
@@ -107,25 +116,27 @@ fn steps_can_be_reached_and_end() {
         move |map: &mut ProviderMap| map.providers[1].calls.push(call("x", &["site"], parameters))
     };
     let place = |at| MapPlace::Parameter(of_call(1, 3), at);
-    problems(
-        add(vec![from("file", "rucio.fils"), from("run", "dbs.blocks")]),
-        &[
-            (place(0), "from", "rucio.fils", "there is no such call: write `provider.call`"),
-            (place(1), "from", "dbs.blocks", "the call does not give `run`"),
-        ],
-    );
+    let remedy = "there is no such call: write `provider.call`";
+    problems(add(vec![from("file", "rucio.fils")]), &[(place(0), "from", "rucio.fils", remedy)]);
+    let remedy = "the call does not give `run`";
+    problems(add(vec![from("run", "dbs.blocks")]), &[(place(0), "from", "dbs.blocks", remedy)]);
     let optional = KeyParameter { is_required: false, ..from("file", "dbs.files") };
     let remedy = "is for parameters with `required = true`";
     problems(add(vec![optional]), &[(place(0), "from", "dbs.files", remedy)]);
     let call_place = MapPlace::Call(of_call(1, 3));
-    let remedy = "the parameters of a call must have their values from one call";
+    let remedy = "only one parameter of a call may have its values from another call";
     problems(
         add(vec![from("file", "dbs.files"), from("block", "dbs.blocks")]),
         &[(call_place, "parameter", "x", remedy)],
     );
     problems(
         add(vec![from("site", "rucio.x")]),
-        &[(call_place, "parameter", "x", "needs values of its own")],
+        &[(
+            call_place,
+            "parameter",
+            "x",
+            "calls wait for each other's values: rucio.x \u{2192} rucio.x; remove a `from`",
+        )],
     );
     problems(
         |map| {
@@ -138,7 +149,64 @@ fn steps_can_be_reached_and_end() {
             MapPlace::Call(of_call(1, 1)),
             "parameter",
             "files",
-            "needs values of rucio.x, which needs its own",
+            "calls wait for each other's values: rucio.files \u{2192} rucio.x \u{2192} rucio.files; \
+             remove a `from`",
         )],
+    );
+}
+
+#[test]
+fn records_lose_no_values() {
+    let place = MapPlace::Call(of_call(1, 3));
+    let wrong = |fields: &'static [(&'static str, &'static str)], change: fn(&mut RecordForm)| {
+        move |map: &mut ProviderMap| {
+            let mut it = call("x", &["file"], vec![]);
+            let fields = fields.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned()));
+            it.form.fields = fields.collect();
+            change(&mut it.form);
+            map.providers[1].calls.push(it);
+        }
+    };
+    let twice = "is the same as `file.name`, or a part of it";
+    problems(
+        wrong(&[("a", "file.name"), ("b", "file.name")], |_| ()),
+        &[(place, "fields", "file.name", twice)],
+    );
+    problems(
+        wrong(&[("a", "file.name"), ("b", "file.name.x")], |_| ()),
+        &[(place, "fields", "file.name.x", twice)],
+    );
+    problems(
+        wrong(&[("a", "file.name"), ("a.b", "file.b"), ("ab", "file.ab")], |_| ()),
+        &[(place, "fields", "a.b", "is the same as `a`, or a part of it")],
+    );
+    let csv = |form: &mut RecordForm| {
+        (form.format, form.path) = (RecordFormat::Csv, vec!["r".to_owned()]);
+    };
+    problems(
+        wrong(&[("a", "file.name")], csv),
+        &[(place, "records", "r", "is for the formats json and xml")],
+    );
+}
+
+#[test]
+fn parameters_in_the_path_have_one_value() {
+    let range = Some(["low", "high"].map(str::to_owned));
+    let parameters = vec![KeyParameter { range, batch: 10, ..needs("run") }];
+    let mut it = call("x", &["file"], parameters);
+    it.path = "/{run}/{".to_owned();
+    let place = MapPlace::Parameter(of_call(1, 3), 0);
+    problems(
+        |map| map.providers[1].calls.push(it),
+        &[
+            (MapPlace::Call(of_call(1, 3)), "path", "/{run}/{", "has a brace that is not closed"),
+            (place, "low", "run", "the parameter is in the path, and takes no range"),
+            (
+                place,
+                "batch",
+                "10",
+                "needs `join`: the parameter is in the path, and cannot be repeated",
+            ),
+        ],
     );
 }

@@ -1,5 +1,6 @@
 //! What the values of a field amount to.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::query::{Aggregate, AggregateFunction};
@@ -16,30 +17,48 @@ pub struct AggregateValue {
 
 /// Computes an aggregate. Sums, means and medians are of numbers, and pass over other values. Sums of
 /// whole numbers are exact.
-pub(super) fn aggregate(records: &MergedRecords, of: &Aggregate) -> AggregateValue {
-    let is_key = !of.field.contains('.');
-    let column = records.field(&of.field);
-    let values = records.records.iter().filter_map(|record| match column {
-        Some(column) => Some(value_at(&record.row, column)).filter(|value| value.is_present()),
-        None => None,
+pub(super) fn aggregate(
+    records: &MergedRecords,
+    column: Option<usize>,
+    of: &Aggregate,
+) -> AggregateValue {
+    let values = records.records.iter().filter_map(|record| {
+        let value = value_at(&record.row, column?);
+        value.is_present().then(|| value.typed())
     });
+    let numbers = values.clone().filter_map(|value| Number::of(&value));
+    let is_key = !of.field.contains('.');
     let value = match of.function {
-        // Of a key, all records.
         AggregateFunction::Count if is_key => count(records.records.len()),
         AggregateFunction::Count => count(values.count()),
-        AggregateFunction::Min => values.min_by(|a, b| a.order(b)).cloned().unwrap_or_default(),
-        AggregateFunction::Max => values.max_by(|a, b| a.order(b)).cloned().unwrap_or_default(),
-        AggregateFunction::Sum => {
-            sum(values.filter_map(Number::of)).map_or(RecordValue::Absent, Number::value)
-        }
+        AggregateFunction::Min => first(values, Ordering::Less),
+        AggregateFunction::Max => first(values, Ordering::Greater),
+        AggregateFunction::Sum => sum(numbers).map_or(RecordValue::Absent, Number::value),
         AggregateFunction::Avg => {
-            let numbers: Vec<_> = values.filter_map(Number::of).collect();
-            let count = numbers.len();
-            sum(numbers.into_iter()).map_or(RecordValue::Absent, |sum| sum.divided(count))
+            let count = numbers.clone().count();
+            sum(numbers).map_or(RecordValue::Absent, |sum| sum.divided(count))
         }
-        AggregateFunction::Median => median(values.filter_map(Number::of).collect()),
+        AggregateFunction::Median => median(numbers.collect()),
     };
     AggregateValue { of: of.clone(), value }
+}
+
+/// The first value that all others have this order to; if there are numbers, of these alone.
+fn first<'v>(values: impl Iterator<Item = Cow<'v, RecordValue>>, order: Ordering) -> RecordValue {
+    let mut found: Option<Cow<'v, RecordValue>> = None;
+    for value in values {
+        let is_first = found.as_ref().is_none_or(|found| {
+            match (value.number().is_some(), found.number().is_some()) {
+                (true, false) => true,
+                (false, true) => false,
+                _ => value.order(found) == order,
+            }
+        });
+        if is_first {
+            found = Some(value);
+        }
+    }
+    found.map_or(RecordValue::Absent, Cow::into_owned)
 }
 
 fn count(count: usize) -> RecordValue {
@@ -55,19 +74,13 @@ enum Number {
 
 impl Number {
     fn of(value: &RecordValue) -> Option<Self> {
-        let of_text;
-        let value = match value {
-            RecordValue::Text(text) => {
-                of_text = RecordValue::of_text(text);
-                &of_text
-            }
-            value => value,
-        };
-        let decimal = value.number().map(Self::Decimal);
-        value.integer().map(Self::Whole).or(decimal)
+        value.integer().map(Self::Whole).or_else(|| value.number().map(Self::Decimal))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a double is the best that is left")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "whole numbers beyond those of values become doubles"
+    )]
     const fn double(self) -> f64 {
         match self {
             Self::Whole(number) => number as f64,
@@ -104,13 +117,6 @@ impl Number {
             Self::Decimal(number) => RecordValue::Decimal(number),
         }
     }
-
-    fn order(self, other: Self) -> Ordering {
-        match (self, other) {
-            (Self::Whole(one), Self::Whole(other)) => one.cmp(&other),
-            _ => self.double().total_cmp(&other.double()),
-        }
-    }
 }
 
 fn sum(numbers: impl Iterator<Item = Number>) -> Option<Number> {
@@ -118,7 +124,7 @@ fn sum(numbers: impl Iterator<Item = Number>) -> Option<Number> {
 }
 
 fn median(mut numbers: Vec<Number>) -> RecordValue {
-    numbers.sort_by(|one, other| one.order(*other));
+    numbers.sort_by(|one, other| one.value().order(&other.value()));
     let middle = numbers.len() / 2;
     match numbers.len() {
         0 => RecordValue::Absent,

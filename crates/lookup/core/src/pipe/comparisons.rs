@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use crate::query::{Comparison, QueryTest, QueryValue};
+use crate::query::{Comparison, QueryTest, QueryValue, loose_number};
 use crate::records::RecordValue;
 use crate::wildcard;
 
@@ -35,8 +35,7 @@ pub fn holds(value: &RecordValue, comparison: Comparison, wanted: &QueryValue) -
     }
 }
 
-/// Whether a value satisfies the test of a condition. A span before now is never met: only calls take
-/// it.
+/// Whether a value satisfies the test of a condition. No value satisfies `last`: only calls take it.
 pub fn satisfies(value: &RecordValue, test: &QueryTest) -> bool {
     match test {
         QueryTest::Is(wanted) => holds(value, Comparison::Equal, wanted),
@@ -55,16 +54,17 @@ pub fn satisfies(value: &RecordValue, test: &QueryTest) -> bool {
     }
 }
 
-/// The order of a value and one of a query. None if they have none: a number and a text that is none.
+/// The order of a value and one of a query. None if one is a number and the other is not.
 fn order(value: &RecordValue, wanted: &QueryValue) -> Option<Ordering> {
+    let value = value.typed();
     let wanted = match wanted {
         QueryValue::Integer(number) | QueryValue::Time(number) => RecordValue::Integer(*number),
-        QueryValue::Decimal(number) => RecordValue::Decimal(*number),
-        QueryValue::Text(text) => return Some((*value.text()).cmp(text)),
+        QueryValue::Decimal(number) => RecordValue::of_double(*number),
+        QueryValue::Text(text) => match (value.number(), loose_number(text)) {
+            (Some(_), Some(QueryValue::Integer(number))) => RecordValue::Integer(number),
+            (Some(_), Some(QueryValue::Decimal(number))) => RecordValue::of_double(number),
+            _ => return Some((*value.text()).cmp(text)),
+        },
     };
-    let number = match value {
-        RecordValue::Text(text) => &RecordValue::of_text(text),
-        value => value,
-    };
-    number.number().map(|_| number.order(&wanted))
+    value.number().map(|_| value.order(&wanted))
 }

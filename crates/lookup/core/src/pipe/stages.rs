@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use super::aggregates::{AggregateValue, aggregate};
 use super::comparisons::{holds, satisfies};
 use crate::map::ProviderMap;
-use crate::query::{GrepItem, PipeStage, QueryCondition};
+use crate::query::{Aggregate, GrepItem, PipeStage, QueryCondition};
 use crate::records::{MergedRecord, MergedRecords, RecordValue, primary_field, value_at};
 
 /// What the stages leave.
@@ -32,43 +32,52 @@ pub fn retain<'c>(
     }
 }
 
-/// Applies stages in their order.
-pub fn run(mut records: MergedRecords, stages: &[PipeStage]) -> PipeResult {
+/// Applies stages in their order. A key alone is its primary attribute; `grep` keeps all of its
+/// attributes, and `count` counts records.
+pub fn run(mut records: MergedRecords, map: &ProviderMap, stages: &[PipeStage]) -> PipeResult {
     for stage in stages {
         match stage {
-            PipeStage::Grep(items) => grep(&mut records, items),
-            PipeStage::Sort { field, is_descending } => sort(&mut records, field, *is_descending),
+            PipeStage::Grep(items) => grep(&mut records, map, items),
+            PipeStage::Sort { field, is_descending } => {
+                if let Some(column) = column_of(&records, map, field) {
+                    sort(&mut records, column, *is_descending);
+                }
+            }
             PipeStage::Unique => unique(&mut records),
             PipeStage::Limit(count) => {
                 records.records.truncate(usize::try_from(*count).unwrap_or(usize::MAX));
             }
             PipeStage::Aggregate(of) => {
-                return PipeResult::Aggregates(
-                    of.iter().map(|of| aggregate(&records, of)).collect(),
-                );
+                let value =
+                    |of: &Aggregate| aggregate(&records, column_of(&records, map, &of.field), of);
+                return PipeResult::Aggregates(of.iter().map(value).collect());
             }
         }
     }
     PipeResult::Records(records)
 }
 
-fn grep(records: &mut MergedRecords, items: &[GrepItem]) {
+fn grep(records: &mut MergedRecords, map: &ProviderMap, items: &[GrepItem]) {
     for GrepItem { field, comparison } in items {
         let Some((comparison, wanted)) = comparison else { continue };
-        let columns = columns_of(records, field);
+        let column = column_of(records, map, field);
         records.records.retain(|record| {
-            let mut values = columns.iter().map(|column| value_at(&record.row, *column));
-            match columns.len() {
-                0 => holds(&RecordValue::Absent, *comparison, wanted),
-                // A key alone is any of its attributes.
-                _ => values.any(|value| holds(value, *comparison, wanted)),
-            }
+            let value = column.map(|column| value_at(&record.row, column));
+            holds(value.unwrap_or(&RecordValue::Absent), *comparison, wanted)
         });
     }
     let kept = items.iter().filter(|item| item.comparison.is_none());
     let kept: Vec<_> = kept.flat_map(|item| columns_of(records, &item.field)).collect();
     if items.iter().any(|item| item.comparison.is_none()) {
         project(records, &kept);
+    }
+}
+
+/// The index of a field; of a key alone, that of its primary attribute.
+fn column_of(records: &MergedRecords, map: &ProviderMap, field: &str) -> Option<usize> {
+    match field.contains('.') {
+        true => records.field(field),
+        false => records.field(&primary_field(map, field)?),
     }
 }
 
@@ -84,9 +93,10 @@ fn columns_of(records: &MergedRecords, field: &str) -> Vec<usize> {
 
 /// Keeps these columns.
 fn project(records: &mut MergedRecords, columns: &[usize]) {
-    let mut kept: Vec<usize> = Vec::new();
+    let mut is_kept = vec![false; records.fields.len()];
+    let mut kept = Vec::new();
     for column in columns {
-        if !kept.contains(column) {
+        if !std::mem::replace(&mut is_kept[*column], true) {
             kept.push(*column);
         }
     }
@@ -103,15 +113,20 @@ fn project(records: &mut MergedRecords, columns: &[usize]) {
 }
 
 /// What is absent comes last, either way.
-fn sort(records: &mut MergedRecords, field: &str, is_descending: bool) {
-    let Some(column) = records.field(field) else { return };
-    records.records.sort_by(|one, other| {
-        let (one, other) = (value_at(&one.row, column), value_at(&other.row, column));
-        match (one.is_present(), other.is_present()) {
-            (true, true) if is_descending => other.order(one),
-            _ => one.order(other),
+fn sort(records: &mut MergedRecords, column: usize, is_descending: bool) {
+    let values = records.records.iter().map(|record| value_at(&record.row, column).typed());
+    let values: Vec<_> = values.collect();
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|one, other| {
+        let (one, other) = (&values[*one], &values[*other]);
+        match one.is_present() && other.is_present() && is_descending {
+            true => other.order(one),
+            false => one.order(other),
         }
     });
+    drop(values);
+    let mut unsorted: Vec<_> = std::mem::take(&mut records.records).into_iter().map(Some).collect();
+    records.records = order.into_iter().filter_map(|at| unsorted[at].take()).collect();
 }
 
 fn unique(records: &mut MergedRecords) {

@@ -85,15 +85,19 @@ impl Planner<'_> {
         let call = self.map.call(id);
         let instance = self.instance(provider)?;
         let (mut takes, mut filters, mut remaining) = (Vec::new(), Vec::new(), Vec::new());
-        let mut remaining_reason = None;
+        // Of conditions that no parameter takes, by key.
+        let mut refusals = Vec::new();
         let others = conditions.others.iter().filter(|condition| taken(call, condition).is_ok());
         for condition in conditions.covered.iter().chain(others) {
             match taken(call, condition) {
                 Ok(()) => takes.push(*condition),
-                Err(_) if call.gives.contains(&condition.key) => filters.push(*condition),
+                // No record would satisfy it.
+                Err(reason @ Rejection::Unfit { .. }) => return Err(reason),
                 Err(reason) => {
-                    remaining.push(*condition);
-                    remaining_reason.get_or_insert(reason);
+                    let is_given = call.gives.contains(&condition.key);
+                    let list = if is_given { &mut filters } else { &mut remaining };
+                    list.push(*condition);
+                    refusals.push((&condition.key, reason));
                 }
             }
         }
@@ -103,10 +107,11 @@ impl Planner<'_> {
         // A condition that does not suit the parameter is no reason to look for other values.
         let is_asked =
             |of: &KeyParameter| remaining.iter().any(|condition| condition.key == of.key);
-        if let Some(reason) = &remaining_reason
-            && missing.iter().any(|of| is_asked(of))
-        {
-            return Err(reason.clone());
+        let refused = |of: &KeyParameter| refusals.iter().find(|(key, _)| **key == of.key);
+        for of in missing.iter().filter(|of| of.from.is_none() || is_asked(of)) {
+            if let Some((_, reason)) = refused(of) {
+                return Err(reason.clone());
+            }
         }
         let keys = |of: &[&QueryCondition]| of.iter().map(|of| of.key.clone()).collect();
         let (takes_keys, filter_keys) = (keys(&takes), keys(&filters));
@@ -119,38 +124,41 @@ impl Planner<'_> {
             }
         }
         if missing.is_empty() {
-            return remaining_reason.map_or(Ok(step), Err);
+            let first = remaining.first().map(|condition| &condition.key);
+            let reason = refusals.into_iter().find(|(key, _)| Some(*key) == first);
+            return reason.map_or(Ok(step), |(_, reason)| Err(reason));
         }
-        for of in missing.iter().rev() {
-            step = for_each(&of.key, of.batch, None, step);
-        }
-        let conditions = StepConditions { covered: &remaining, others: &filters };
-        Ok(PlanStep::Sequence(vec![self.feed(&missing, conditions)?, step]))
+        let [parameter] = missing[..] else {
+            let without = missing.iter().find(|of| of.from.is_none()).unwrap_or(&missing[0]);
+            return Err(Rejection::NeedsCondition(without.key.clone()));
+        };
+        step = for_each(&parameter.key, parameter.batch, None, step);
+        let others: Vec<_> = takes.iter().chain(&filters).copied().collect();
+        let conditions = StepConditions { covered: &remaining, others: &others };
+        Ok(PlanStep::Sequence(vec![self.feed(parameter, conditions)?, step]))
     }
 
-    /// The step that finds the values of parameters.
+    /// The step that finds the values of a parameter.
     fn feed(
         &self,
-        missing: &[&KeyParameter],
+        parameter: &KeyParameter,
         conditions: StepConditions<'_>,
     ) -> Result<PlanStep, Rejection> {
-        let key = &missing[0].key;
-        let mut feeders = missing.iter().map(|of| of.from.as_deref());
-        let feeder = feeders.next().flatten().and_then(|name| self.map.call_named(name));
-        let others = missing.iter().find(|of| of.from != missing[0].from);
-        let needed = others.map_or(key, |of| &of.key);
-        let Some(feeder) = feeder.filter(|_| others.is_none()) else {
-            return Err(Rejection::NeedsCondition(needed.clone()));
-        };
-        // It would list all that there is.
-        if conditions.covered.is_empty() {
-            return Err(Rejection::NeedsCondition(key.clone()));
-        }
+        let key = &parameter.key;
+        let needs_condition = || Rejection::NeedsCondition(key.clone());
+        let from = parameter.from.as_deref().ok_or_else(needs_condition)?;
+        let feeder = self.map.call_named(from).expect("the map has no problems");
         let provider = &self.map.providers[feeder.provider];
-        self.step(feeder, provider, conditions).map_err(|reason| {
-            let feeder = RejectedCall { name: self.map.call_name(feeder), reason };
+        let step = match self.may_answer(provider) {
+            true => self.step(feeder, provider, conditions),
+            false => Err(Rejection::OtherSystem),
+        };
+        let step = step.map_err(|reason| {
+            let feeder = RejectedCall { name: from.to_owned(), reason };
             Rejection::NoFeeder { key: key.clone(), feeder: Box::new(feeder) }
-        })
+        })?;
+        // Otherwise it would list all that there is.
+        if step.takes_any() { Ok(step) } else { Err(needs_condition()) }
     }
 
     fn instance(&self, provider: &LookupProvider) -> Result<usize, Rejection> {
@@ -183,6 +191,8 @@ fn taken(call: &ProviderCall, condition: &QueryCondition) -> Result<(), Rejectio
     for value in values {
         let text = match value {
             QueryValue::Text(text) => text.clone(),
+            // As it is sent.
+            QueryValue::Time(seconds) => seconds.to_string(),
             value => value.to_string(),
         };
         if text.contains('*') {

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::rejection::RejectedCall;
 use super::step::{Plan, PlanStep, PlannedFetch};
-use crate::map::ProviderMap;
+use crate::map::{LookupProvider, ProviderMap};
 
-/// A plan as text: one line for each step, indented below the one that it belongs to, and one for each
-/// call that cannot be used.
+/// A plan as text: one line for each step, indented below the one that it belongs to, one for each
+/// provider with its limits, and one for each call that cannot be used.
 #[derive(Debug)]
 pub struct PlanView<'v> {
     /// The plan.
@@ -21,6 +21,18 @@ pub struct PlanView<'v> {
 impl Display for PlanView<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.step(f, &self.plan.step, 0)?;
+        for at in self.plan.providers() {
+            let LookupProvider { name, concurrency_max, rate_max, timeout, .. } =
+                &self.map.providers[at];
+            match concurrency_max {
+                Some(count) => write!(f, "{name}: at most {count} calls at a time")?,
+                None => write!(f, "{name}: as many calls at a time as it bears")?,
+            }
+            if let Some(rate) = rate_max {
+                write!(f, ", {rate} per second")?;
+            }
+            writeln!(f, ", {timeout:?} for each")?;
+        }
         for RejectedCall { name, reason } in &self.plan.rejected {
             writeln!(f, "not {name}: it {reason}")?;
         }
@@ -78,7 +90,20 @@ pub fn to_json(PlanView { plan, map }: &PlanView<'_>) -> Value {
         .rejected
         .iter()
         .map(|RejectedCall { name, reason }| json!({ "call": name, "reason": reason.to_string() }));
-    json!({ "step": step_json(map, &plan.step), "rejected": rejected.collect::<Vec<_>>() })
+    let limits = plan.providers().into_iter().map(|at| {
+        let LookupProvider { name, concurrency_max, rate_max, timeout, .. } = &map.providers[at];
+        json!({
+            "provider": name,
+            "concurrency": concurrency_max,
+            "rate": rate_max,
+            "timeout_ms": u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+        })
+    });
+    json!({
+        "step": step_json(map, &plan.step),
+        "limits": limits.collect::<Vec<_>>(),
+        "rejected": rejected.collect::<Vec<_>>(),
+    })
 }
 
 fn step_json(map: &ProviderMap, step: &PlanStep) -> Value {

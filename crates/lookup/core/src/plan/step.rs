@@ -1,6 +1,6 @@
 //! The steps of a plan.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::rejection::RejectedCall;
 use crate::map::{CallId, ProviderMap};
@@ -65,11 +65,22 @@ impl Plan {
         estimate(&self.step, map, seen, 0).calls
     }
 
+    /// Indexes of the providers that are called, in ascending order.
+    pub fn providers(&self) -> BTreeSet<usize> {
+        let mut providers = BTreeSet::new();
+        self.step.visit(&mut |fetch| {
+            providers.insert(fetch.call.provider);
+        });
+        providers
+    }
+
     /// Whether it fits a query: all of its conditions are taken or applied. For assertions.
     pub fn covers(&self, query: &LookupQuery) -> bool {
-        let mut covered = Vec::new();
-        collect_keys(&self.step, &mut covered);
-        query.conditions.iter().all(|condition| covered.contains(&&*condition.key))
+        let mut covered = BTreeSet::new();
+        self.step.visit(&mut |fetch| {
+            covered.extend(fetch.takes.iter().chain(&fetch.filters).cloned());
+        });
+        query.conditions.iter().all(|condition| covered.contains(&condition.key))
     }
 }
 
@@ -112,14 +123,22 @@ fn estimate(
     }
 }
 
-fn collect_keys<'s>(step: &'s PlanStep, keys: &mut Vec<&'s str>) {
-    match step {
-        PlanStep::Fetch(fetch) => {
-            keys.extend(fetch.takes.iter().chain(&fetch.filters).map(String::as_str));
+impl PlanStep {
+    /// Whether any call of it takes a condition.
+    pub(super) fn takes_any(&self) -> bool {
+        let mut takes_any = false;
+        self.visit(&mut |fetch| takes_any |= !fetch.takes.is_empty());
+        takes_any
+    }
+
+    /// Visits all calls.
+    fn visit(&self, each: &mut impl FnMut(&PlannedFetch)) {
+        match self {
+            Self::Fetch(fetch) => each(fetch),
+            Self::Parallel(steps) | Self::Sequence(steps) => {
+                steps.iter().for_each(|step| step.visit(each));
+            }
+            Self::ForEach { step, .. } => step.visit(each),
         }
-        PlanStep::Parallel(steps) | PlanStep::Sequence(steps) => {
-            steps.iter().for_each(|step| collect_keys(step, keys));
-        }
-        PlanStep::ForEach { step, .. } => collect_keys(step, keys),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::map::testing::{call, needs, physics, provider, takes};
-use crate::map::{KeyParameter, ProviderMap, check};
+use crate::map::{CallParameter, KeyParameter, ParameterSource, ProviderMap, check};
 use crate::query::{QueryLimits, parse};
 
 fn planned(map: &ProviderMap, text: &str) -> Result<Plan, PlanError> {
@@ -16,7 +16,13 @@ fn planned(map: &ProviderMap, text: &str) -> Result<Plan, PlanError> {
 #[track_caller]
 fn view(map: &ProviderMap, text: &str) -> String {
     match planned(map, text) {
-        Ok(plan) => PlanView { plan: &plan, map }.to_string(),
+        Ok(plan) => {
+            let view = PlanView { plan: &plan, map }.to_string();
+            // The limits are the same for all.
+            let lines =
+                view.lines().filter(|line| !line.contains(" for each") || line.ends_with(':'));
+            lines.map(|line| format!("{line}\n")).collect()
+        }
         Err(error) => format!("{error}\n"),
     }
 }
@@ -95,9 +101,13 @@ fn calls_that_cannot_be_used_are_explained() {
     shows("file,block dataset=/a/b/c", "no provider gives file with block\n");
     let none = "no provider answers this query\n";
     shows("file,site", &format!("{none}  rucio.replicas needs a condition on `file`\n"));
-    shows("site,file file=a*", &format!("{none}  rucio.replicas needs a condition on `file`\n"));
-    // It would ask for every block of every dataset.
-    shows("file,run,lumi", &format!("{none}  dbs.filelumis needs a condition on `block`\n"));
+    shows(
+        "site,file file=a*",
+        &format!("{none}  rucio.replicas takes no `*` in values of `file`\n"),
+    );
+    let feeder = "from dbs.blocks, which needs a condition on `dataset`";
+    let want = format!("{none}  dbs.filelumis needs values of `block` {feeder}\n");
+    shows("file,run,lumi", &want);
     let unfit = "takes values of `dataset` like `/*/*/*`, not `/a/b`";
     shows("block dataset=/a/b", &format!("{none}  dbs.blocks {unfit}\n  rucio.blocks {unfit}\n"));
     let pattern = "takes no `*` in values of `dataset`";
@@ -106,6 +116,69 @@ fn calls_that_cannot_be_used_are_explained() {
         &format!("{none}  dbs.blocks {pattern}\n  rucio.blocks {pattern}\n"),
     );
     shows("dataset date=20110124", "call dbs.datasets at default with date\n");
+}
+
+#[test]
+fn conditions_are_not_given_up_for_a_list_of_everything() {
+    let none = "no provider answers this query\n";
+    // The map says that no dataset is called so.
+    let unfit = "takes values of `dataset` like `/*/*/*`, not `foo`";
+    shows("dataset=foo", &format!("{none}  dbs.datasets {unfit}\n"));
+    // A pattern is another matter: the call does not take it, but its records may match.
+    let block = "block block=/a/b/c* dataset=/a/b/c system=rucio";
+    shows(block, "call rucio.blocks with dataset, then keep records by block\n");
+    // A time is compared as it is sent.
+    let mut map = physics();
+    let dataset = &mut map.providers[0].calls[0].parameters[1].source;
+    let ParameterSource::Key(date) = dataset else { panic!("it takes dates") };
+    date.pattern = Some("12958*".to_owned());
+    assert_eq!(view(&map, "dataset date=20110124"), "call dbs.datasets at default with date\n");
+}
+
+#[test]
+fn the_call_before_takes_what_makes_it_find_less() {
+    let mut map = physics();
+    // It takes the dataset itself, and still needs blocks.
+    let call = &mut map.providers[0].calls[3];
+    let dataset = CallParameter {
+        name: "dataset".to_owned(),
+        source: ParameterSource::Key(takes("dataset")),
+    };
+    call.parameters.push(dataset);
+    assert_eq!(check(&map), []);
+    let want = "in turn:\n  call dbs.blocks at default with dataset, run\n  for each block, 10 at a time:\n    \
+                call dbs.filelumis at default with dataset, then keep records by run\n";
+    assert_eq!(view(&map, "file,run,lumi dataset=/a/b/c run=1"), want);
+}
+
+#[test]
+fn no_call_finds_values_of_everything() {
+    let mut map = physics();
+    let from = Some("dbs.datasets".to_owned());
+    map.providers[0].calls.push(call(
+        "sites",
+        &["site"],
+        vec![KeyParameter { from, ..needs("dataset") }],
+    ));
+    assert_eq!(check(&map), []);
+    let want = "no provider answers this query\n  dbs.sites needs a condition on `dataset`\n";
+    assert_eq!(view(&map, "site"), want);
+    let want = "in turn:\n  call dbs.datasets at default with date\n  for each dataset:\n    \
+                call dbs.sites at default\n";
+    assert_eq!(view(&map, "site date last 1h"), want);
+}
+
+#[test]
+fn a_system_that_may_not_answer_finds_no_values() {
+    let mut map = physics();
+    let ParameterSource::Key(block) = &mut map.providers[1].calls[1].parameters[0].source else {
+        panic!("it needs blocks")
+    };
+    block.from = Some("dbs.blocks".to_owned());
+    assert_eq!(check(&map), []);
+    let want = "no provider answers this query\n  rucio.files needs values of `block` from dbs.blocks, \
+                which is of a system that may not answer\n";
+    assert_eq!(view(&map, "file dataset=/a/b/c system=rucio"), want);
 }
 
 #[test]
@@ -135,6 +208,24 @@ fn chains_may_have_several_steps() {
 }
 
 #[test]
+fn limits_are_shown() {
+    let mut map = physics();
+    map.providers[0].concurrency_max = Some(10);
+    map.providers[1].rate_max = Some(200);
+    let plan = planned(&map, "block dataset=/a/b/c").expect("a plan");
+    let view = PlanView { plan: &plan, map: &map };
+    let want = "at once:\n  call dbs.blocks at default with dataset\n  call rucio.blocks with dataset\n\
+                dbs: at most 10 calls at a time, 10s for each\n\
+                rucio: as many calls at a time as it bears, 200 per second, 10s for each\n";
+    assert_eq!(view.to_string(), want);
+    let want = serde_json::json!([
+        { "provider": "dbs", "concurrency": 10, "rate": null, "timeout_ms": 10_000 },
+        { "provider": "rucio", "concurrency": null, "rate": 200, "timeout_ms": 10_000 },
+    ]);
+    assert_eq!(to_json(&view)["limits"], want);
+}
+
+#[test]
 fn plans_are_json_too() {
     let map = physics();
     let plan = planned(&map, "block dataset=/a/b/c run in [1, 2]").expect("a plan");
@@ -143,6 +234,9 @@ fn plans_are_json_too() {
         "step": { "for_each": { "over": "run", "chunk": 100, "listed": 2, "step": { "fetch": {
             "call": "dbs.blocks", "instance": "default", "takes": ["dataset", "run"], "filters": [],
         } } } },
+        "limits": [{
+            "provider": "dbs", "concurrency": null, "rate": null, "timeout_ms": 10_000,
+        }],
         "rejected": [{ "call": "rucio.blocks", "reason": "takes no condition on `run`" }],
     });
     assert_eq!(json, want);

@@ -6,7 +6,7 @@ use diagnostics::{Diagnostic, listed, nearest, shortened};
 
 use super::limits::QueryLimits;
 use super::token::{Token, TokenKind, diagnostic};
-use super::vocabulary::{Vocabulary, is_name};
+use super::vocabulary::{Vocabulary, is_name, is_operator};
 
 /// Most keys or attributes that a message lists.
 const LISTED_MAX: usize = 30;
@@ -68,6 +68,14 @@ impl<'q> TokenCursor<'q> {
         self.wrong(self.here(), problem, remedy)
     }
 
+    /// Checks that one more may come behind so many.
+    pub fn check_room(&self, count: usize, what: &str) -> Result<(), Diagnostic> {
+        if count < self.limits.items_max {
+            return Ok(());
+        }
+        Err(self.unexpected(format!("there are more than {count} {what}"), "leave some out"))
+    }
+
     /// An error of a word that is none of those that are known.
     pub fn unknown<'k>(
         &self,
@@ -95,6 +103,10 @@ impl<'q> TokenCursor<'q> {
         if !is_name(word) {
             let problem = format!("`{}` is no key", shortened(word));
             return Err(self.wrong(at, problem, "keys are letters, digits and `_`, as in `file`"));
+        }
+        if is_operator(word) {
+            let remedy = "write a key before it, as in `run in [1, 2]`";
+            return Err(self.wrong(at, format!("`{word}` is an operator"), remedy));
         }
         if self.vocabulary.has_key(word) {
             return Ok(());

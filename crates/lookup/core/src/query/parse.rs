@@ -9,8 +9,10 @@ use super::ast::{Comparison, LookupQuery, QueryCondition, QueryTest, QueryValue}
 use super::cursor::TokenCursor;
 use super::limits::QueryLimits;
 use super::token::{TokenKind, diagnostic, tokens};
-use super::value::ValueKind;
-use super::vocabulary::{DATE, INSTANCE, OPERATORS, SPECIAL_KEYS, SYSTEM, Vocabulary};
+use super::value::{ValueKind, loose_number};
+use super::vocabulary::{
+    DATE, INSTANCE, OPERATORS, SPECIAL_KEYS, SYSTEM, Vocabulary, is_name, is_operator,
+};
 
 /// Parses a query.
 ///
@@ -97,6 +99,7 @@ impl QueryHead {
                 let problem = format!("the field `{word}` stands here twice");
                 return Err(cursor.wrong(at, problem, "write it once"));
             }
+            cursor.check_room(self.fields.len(), "fields")?;
             self.fields.push(word.to_owned());
             cursor.advance();
             let has_comma = cursor.take(&TokenKind::Comma);
@@ -127,6 +130,7 @@ impl QueryHead {
                 ValueKind::Any
             }
         };
+        cursor.check_room(self.conditions.len(), "conditions")?;
         cursor.advance();
         let operator_at = cursor.here();
         let test = read_test(cursor, key, kind)?;
@@ -179,7 +183,7 @@ fn begins_condition(cursor: &TokenCursor<'_>) -> bool {
         Some(TokenKind::Comparison(_) | TokenKind::OpenBracket) => true,
         Some(TokenKind::Word(word)) => {
             let is_list = kinds.get(2) == Some(&&TokenKind::OpenBracket);
-            is_list || OPERATORS.contains(&word.to_ascii_lowercase().as_str())
+            is_list || is_operator(word)
         }
         _ => false,
     }
@@ -191,7 +195,8 @@ fn check_condition_key(
     word: &str,
     at: Range<usize>,
 ) -> Result<(), Diagnostic> {
-    if let Some((key, _)) = word.split_once('.').filter(|(key, _)| cursor.vocabulary.has_key(key)) {
+    let is_key = |key: &str| is_name(key) && cursor.vocabulary.has_key(key);
+    if let Some((key, _)) = word.split_once('.').filter(|(key, _)| is_key(key)) {
         let remedy = format!("write `{key}` here, and `| grep {}`", shortened(word));
         return Err(cursor.wrong(at, "attributes are for the stages behind `|`", remedy));
     }
@@ -244,7 +249,15 @@ fn between(
     kind: ValueKind,
 ) -> Result<QueryTest, Diagnostic> {
     let start = cursor.here().start;
-    let values = cursor.values(kind)?;
+    let mut values = cursor.values(kind)?;
+    for value in &mut values {
+        // A text that is a number, as the bound of a range it is one.
+        if let QueryValue::Text(text) = value
+            && let Some(number) = loose_number(text)
+        {
+            *value = number;
+        }
+    }
     let at = start..cursor.read_at.end;
     let order = match &*values {
         [QueryValue::Integer(low), QueryValue::Integer(high)]

@@ -19,6 +19,7 @@ impl TokenCursor<'_> {
                 let remedy = "write aggregates last, with commas: `| sum(a.b), max(a.b)`";
                 return Err(self.unexpected("nothing comes behind aggregates", remedy));
             }
+            self.check_room(stages.len(), "stages")?;
             stages.push(self.stage()?);
             if !matches!(self.peek(), None | Some(TokenKind::Pipe)) {
                 let remedy = match stages.last() {
@@ -63,10 +64,7 @@ impl TokenCursor<'_> {
     ) -> Result<Vec<T>, Diagnostic> {
         let mut items = vec![read(self)?];
         while self.take(&TokenKind::Comma) {
-            if items.len() == self.limits.values_max {
-                let problem = format!("the stage has more than {} items", items.len());
-                return Err(self.unexpected(problem, "leave some out"));
-            }
+            self.check_room(items.len(), "items")?;
             items.push(read(self)?);
         }
         Ok(items)
@@ -99,7 +97,8 @@ impl TokenCursor<'_> {
     fn limit(&mut self) -> Result<PipeStage, Diagnostic> {
         let count = self.peek_word().and_then(|word| word.parse().ok()).filter(|count| 0 < *count);
         let count = count.ok_or_else(|| {
-            self.unexpected("`limit` needs a number above 0", "for example `limit 10`")
+            let problem = format!("`limit` needs a whole number from 1 to {}", u64::MAX);
+            self.unexpected(problem, "for example `limit 10`")
         })?;
         self.advance();
         Ok(PipeStage::Limit(count))

@@ -1,10 +1,9 @@
 //! Prints queries, in one form for each.
 
-use std::fmt::{self, Display, Formatter, Write as _};
+use std::fmt::{self, Display, Formatter};
 
-use super::ast::{LookupQuery, PipeStage, QueryCondition, QueryTest, QueryValue};
-use super::token::is_word_char;
-use super::value::{number, written_time};
+use super::ast::{LookupQuery, PipeStage, QueryCondition, QueryTest};
+use super::value::Word;
 use super::vocabulary::{INSTANCE, SYSTEM};
 
 /// Parsed again, the text is the same query.
@@ -33,24 +32,11 @@ impl Display for QueryTest {
             Self::In(values) => write!(f, " in [{}]", joined(values.iter())),
             Self::Between(values) => write!(f, " between [{}]", joined(values.iter())),
             Self::Last(seconds) => match seconds {
+                seconds if seconds % 86_400 == 0 => write!(f, " last {}d", seconds / 86_400),
                 seconds if seconds % 3_600 == 0 => write!(f, " last {}h", seconds / 3_600),
                 seconds if seconds % 60 == 0 => write!(f, " last {}m", seconds / 60),
                 seconds => write!(f, " last {seconds}s"),
             },
-        }
-    }
-}
-
-impl Display for QueryValue {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Integer(number) => write!(f, "{number}"),
-            // With a point, so that it stays a decimal.
-            Self::Decimal(number) if number.fract() == 0.0 => write!(f, "{number:.1}"),
-            Self::Decimal(number) => write!(f, "{number}"),
-            Self::Text(text) if number(text).is_some() => write!(f, "\"{text}\""),
-            Self::Text(text) => write!(f, "{}", Word(text)),
-            Self::Time(seconds) => f.write_str(&written_time(*seconds)),
         }
     }
 }
@@ -78,25 +64,6 @@ impl Display for PipeStage {
                 f.write_str(&joined(of))
             }
         }
-    }
-}
-
-/// A text, in quotes if it needs them.
-struct Word<'w>(&'w str);
-
-impl Display for Word<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if !self.0.is_empty() && self.0.chars().all(is_word_char) {
-            return f.write_str(self.0);
-        }
-        f.write_char('"')?;
-        for c in self.0.chars() {
-            if matches!(c, '"' | '\\') {
-                f.write_char('\\')?;
-            }
-            f.write_char(c)?;
-        }
-        f.write_char('"')
     }
 }
 

@@ -57,6 +57,8 @@ fn fields_and_conditions() {
     check("dataset=/a/b*", &["dataset"], from_ref(&a), &[]);
     let run = json!({ "key": "run", "op": "in", "value": [1, "x", 2.5] });
     check("dataset=/a/b* run in [1,x, 2.5]", &["dataset", "run"], &[a.clone(), run], &[]);
+    let loose = json!({ "key": "run", "op": "between", "value": [1.5, 2] });
+    check("file run between [1.50, 02]", &["file"], &[loose], &[]);
     let range = json!({ "key": "run", "op": "between", "value": [1, 1_000_000_000] });
     check("file run between [1,1000000000]", &["file"], &[range], &[]);
     let system = json_of("file dataset=/a/b* system=dbs instance=prod/global");
@@ -73,11 +75,26 @@ fn values() {
     };
     check("1", json!(1));
     check("-1", json!(-1));
-    check("1.50", json!(1.5));
+    check("1.5", json!(1.5));
     check("-0.25", json!(-0.25));
     check("3.0", json!(3.0));
     // Not numbers as they are printed: these stay as they are written.
-    for text in ["01", "+1", "1e5", "1.", ".5", "-0", "-", "--1", "1.2.3", "9223372036854775808"] {
+    for text in [
+        "01",
+        "+1",
+        "1e5",
+        "1.",
+        ".5",
+        "-0",
+        "-",
+        "--1",
+        "1.2.3",
+        "1.50",
+        "5.10",
+        "00.5",
+        "9223372036854775808",
+        "999999999999999.99",
+    ] {
         check(text, json!(text));
     }
     check("9223372036854775807", json!(i64::MAX));
@@ -107,6 +124,7 @@ fn times_are_utc() {
     check(" last 1m", "last", json!(60));
     check(" last 90s", "last", json!(90));
     check(" last 2d", "last", json!(172_800));
+    check(" last 4294967295d", "last", json!(371_085_174_288_000_u64));
     // Elsewhere it is a number.
     assert_eq!(json_of("run=20110124")["conditions"][0]["value"], json!(20_110_124));
     assert_eq!(json_of("date=20110124 run=1")["fields"], json!(["run"]));
@@ -174,6 +192,8 @@ const WRONG_HEADS: &[(&str, &str, &str)] = &[
     ("run system=a system=b", "system", "`system` has two conditions: {systems}"),
     ("run>1", ">", "`>` is for `grep` alone: {range}"),
     ("run betwen [1, 2]", "betwen", "there is no operator `betwen`: did you mean `between`? {ops}"),
+    ("in=1", "in", "`in` is an operator: write a key before it, as in `run in [1, 2]`"),
+    ("run Last=1", "Last", "there is no operator `Last`: did you mean `last`? {ops}"),
     ("run IN [1]", "IN", "there is no operator `IN`: did you mean `in`? {ops}"),
     ("run [1]", "[", "an operator is missing: {ops}"),
     ("run in 1", "1", "a list is missing: write it in brackets: [1, 2]"),
@@ -212,7 +232,7 @@ const WRONG_HEADS: &[(&str, &str, &str)] = &[
     ),
     ("run date=1295827200", "1295827200", "`1295827200` is no time: {time}"),
     ("run instance in [a]", "in", "`instance` has no such condition: write `instance=name`"),
-    ("run system between [1, 2]", "[1, 2]", "`between` takes numbers or dates: {texts}"),
+    ("run system between [1, 2]", "between", "`system` has no such condition: write `system=name`"),
     ("run run=\"a", "\"a", "the quote does not end: end it with \"; {escapes} \" and \\"),
     ("run run!1", "!", "`!` alone means nothing: write `!=`, or put the text into quotes"),
 ];
@@ -228,9 +248,10 @@ const WRONG_STAGES: &[(&str, &str, &str)] = &[
     ("sort", "", "a field is missing: {sort}"),
     ("sort file.size, file.name", ",", "the stage ends here: it orders by one field; {order}"),
     ("unique file", "file", "the stage ends here: {pipe}"),
-    ("limit 0", "0", "`limit` needs a number above 0: for example `limit 10`"),
-    ("limit -1", "-1", "`limit` needs a number above 0: for example `limit 10`"),
-    ("limit 1.5", "1.5", "`limit` needs a number above 0: for example `limit 10`"),
+    ("limit 0", "0", "`limit` {limit}"),
+    ("limit -1", "-1", "`limit` {limit}"),
+    ("limit 18446744073709551616", "18446744073709551616", "`limit` {limit}"),
+    ("limit 1.5", "1.5", "`limit` {limit}"),
     ("sum", "", "`sum` of what?: {form}"),
     ("sum(file.size", "", "the parenthesis is not closed: {form}"),
     ("sum(run), meadian(run)", "meadian", "there is no aggregate `meadian`: {median}"),
@@ -256,7 +277,6 @@ const NAMED: &[(&str, &str)] = &[
     ("list", "write commas between values, and `]` behind the last one"),
     ("several", "write `run in […]` for a list"),
     ("lower", "write the lower one first"),
-    ("texts", "write `in` for a list of texts"),
     ("span", "write a number with s, m (minutes), h or d, as in `date last 24h`"),
     ("time", "write a date as 20110124, or \"20110124 08:30:00\", in UTC"),
     ("escapes", "within it, \\ goes before"),
@@ -268,6 +288,7 @@ const NAMED: &[(&str, &str)] = &[
     ("pipe", "write `|` before the next stage, and commas between items"),
     ("form", "write the field in parentheses, as in `sum(file.size)`"),
     ("median", "did you mean `median`? known are sum, count, min, max, avg and median"),
+    ("limit", "needs a whole number from 1 to 18446744073709551615: for example `limit 10`"),
     ("last", "write aggregates last, with commas: `| sum(a.b), max(a.b)`"),
 ];
 
@@ -302,7 +323,7 @@ fn errors_have_a_caret_line() {
 
 #[test]
 fn limits_hold_at_their_edge() {
-    let limits = QueryLimits { bytes_max: 30, values_max: 3 };
+    let limits = QueryLimits { bytes_max: 30, values_max: 3, items_max: 2 };
     let parse = |text: &str| parse(text, &known(), limits).map_err(|error| error.to_string());
     let text = "file run=1";
     assert!(parse(&format!("{text}{}", " ".repeat(20))).is_ok());
@@ -311,9 +332,16 @@ fn limits_hold_at_their_edge() {
     assert!(parse("run in [1,2,3]").is_ok());
     let error = parse("run in [1,2,3,4]").expect_err("too many");
     assert!(error.starts_with("the list has more than 3 values"), "{error}");
-    assert!(parse("run | grep run,run,run").is_ok());
-    let error = parse("run|grep run,run,run,run").expect_err("too many");
-    assert!(error.starts_with("the stage has more than 3 items"), "{error}");
+    for (fits, more, what) in [
+        ("run | grep run,run", ",run", "items"),
+        ("run|limit 1|limit 1", "|limit 1", "stages"),
+        ("run file", " lumi", "fields"),
+        ("run=1 file=2", " lumi=3", "conditions"),
+    ] {
+        assert!(parse(fits).is_ok(), "{fits}");
+        let error = parse(&format!("{fits}{more}")).expect_err(what);
+        assert!(error.starts_with(&format!("there are more than 2 {what}\n")), "{error}");
+    }
     // A range stays a range.
     let range = parse("run between [1,1000000000]").expect("a query");
     assert_eq!(range.to_string(), "run run between [1, 1000000000]");

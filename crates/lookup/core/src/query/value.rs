@@ -1,11 +1,13 @@
 //! Values of conditions and comparisons.
 
+use std::fmt::{self, Display, Formatter, Write as _};
+
 use diagnostics::{Diagnostic, shortened};
 use jiff::civil::{Date, DateTime, date};
 
 use super::ast::QueryValue;
 use super::cursor::TokenCursor;
-use super::token::TokenKind;
+use super::token::{TokenKind, is_word_char};
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
@@ -25,18 +27,23 @@ pub(super) enum ValueKind {
 
 const TIME_FORMS: &str = "write a date as 20110124, or \"20110124 08:30:00\", in UTC";
 
-/// The number that a word is, if it is one: as it is printed, without a `+` or needless zeros.
+/// The number that a word is, if it is written as it is printed. Others, such as `007` and `5.10`, may be
+/// names.
 pub(crate) fn number(word: &str) -> Option<QueryValue> {
+    let number = loose_number(word)?;
+    (number.to_string() == word).then_some(number)
+}
+
+/// The number that a word is, with needless zeros or not.
+pub(crate) fn loose_number(word: &str) -> Option<QueryValue> {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_whole = |text: &str| is_digits(text) && (text == "0" || !text.starts_with('0'));
     if let Some((whole, fraction)) = digits.split_once('.') {
         let is_short = whole.len() <= DIGITS_MAX && fraction.len() <= DIGITS_MAX;
-        let is_number = is_whole(whole) && is_digits(fraction) && is_short;
+        let is_number = is_digits(whole) && is_digits(fraction) && is_short;
         return is_number.then(|| word.parse().ok().map(QueryValue::Decimal))?;
     }
-    let is_number = is_whole(digits) && word != "-0";
-    is_number.then(|| word.parse().ok().map(QueryValue::Integer))?
+    is_digits(digits).then(|| word.parse().ok().map(QueryValue::Integer))?
 }
 
 /// Seconds since 1970 of `20110124` or `20110124 08:30:00`, in UTC. None if it has another form, or is
@@ -63,10 +70,43 @@ pub(super) fn seconds(text: &str) -> Option<i64> {
 }
 
 /// A time as [`seconds`] reads it.
-pub(super) fn written_time(seconds: i64) -> String {
+fn written_time(seconds: i64) -> String {
     let time = EPOCH.saturating_add(jiff::SignedDuration::from_secs(seconds));
     let form = if seconds % 86_400 == 0 { "%Y%m%d" } else { "\"%Y%m%d %H:%M:%S\"" };
     time.strftime(form).to_string()
+}
+
+impl Display for QueryValue {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => write!(f, "{number}"),
+            // With a point, so that it stays a decimal.
+            Self::Decimal(number) if number.fract() == 0.0 => write!(f, "{number:.1}"),
+            Self::Decimal(number) => write!(f, "{number}"),
+            Self::Text(text) if number(text).is_some() => write!(f, "\"{text}\""),
+            Self::Text(text) => write!(f, "{}", Word(text)),
+            Self::Time(seconds) => f.write_str(&written_time(*seconds)),
+        }
+    }
+}
+
+/// A text, in quotes if it needs them.
+pub(super) struct Word<'w>(pub &'w str);
+
+impl Display for Word<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !self.0.is_empty() && self.0.chars().all(is_word_char) {
+            return f.write_str(self.0);
+        }
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            if matches!(c, '"' | '\\') {
+                f.write_char('\\')?;
+            }
+            f.write_char(c)?;
+        }
+        f.write_char('"')
+    }
 }
 
 impl TokenCursor<'_> {

@@ -21,7 +21,12 @@ pub fn is_name(word: &str) -> bool {
 
 /// Whether this can be the name of a key: it is none of the language's own words.
 pub fn is_key_name(word: &str) -> bool {
-    is_name(word) && !SPECIAL_KEYS.contains(&word) && !OPERATORS.contains(&word)
+    is_name(word) && !SPECIAL_KEYS.contains(&word) && !is_operator(word)
+}
+
+/// Whether this is an operator, perhaps in capitals.
+pub(super) fn is_operator(word: &str) -> bool {
+    OPERATORS.iter().any(|operator| operator.eq_ignore_ascii_case(word))
 }
 
 /// The keys that queries may name, with their attributes.

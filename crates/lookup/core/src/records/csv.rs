@@ -17,23 +17,37 @@ pub(super) fn read(
     let mut set = RecordSet { fields: schema.fields.clone(), rows: Vec::new() };
     // For each column, the index of its field.
     let mut columns = Vec::new();
-    for name in csv.headers().map_err(malformed)? {
+    let headers = csv.headers().map_err(malformed)?;
+    if limits.fields_max < headers.len() {
+        return Err(UnreadableRecords::TooManyFields(limits.fields_max));
+    }
+    let is_known = |name: &str| schema.root.member(name).is_some();
+    if !headers.is_empty() && !headers.iter().any(is_known) && schema.others.is_none() {
+        let problem = "the first line names no member that the map knows".to_owned();
+        return Err(UnreadableRecords::Malformed("CSV", problem));
+    }
+    for name in headers {
         let node = schema.root.member(name);
         let known = node.and_then(|node| node.field);
         let other = schema.others.as_ref().filter(|_| node.is_none());
-        let other = other.map(|key| format!("{key}.{name}")).filter(|of| set.field(of).is_none());
+        let other = other.map(|key| format!("{key}.{name}"));
+        let other = other.filter(|of| schema.may_keep(of, name) && set.field(of).is_none());
         columns.push(known.or_else(|| {
             set.fields.push(other?);
             Some(set.fields.len() - 1)
         }));
-        if set.fields.len() > limits.fields_max {
+        if limits.fields_max < set.fields.len() {
             return Err(UnreadableRecords::TooManyFields(limits.fields_max));
         }
     }
+    let records_max = limits.records_max.min(limits.values_max / set.fields.len().max(1));
     for record in csv.records() {
         let record = record.map_err(malformed)?;
         if set.rows.len() == limits.records_max {
             return Err(UnreadableRecords::TooManyRecords(limits.records_max));
+        }
+        if set.rows.len() == records_max {
+            return Err(UnreadableRecords::TooManyValues(limits.values_max));
         }
         let mut row = vec![RecordValue::Absent; set.fields.len()];
         for (text, field) in record.iter().zip(&columns) {

@@ -12,6 +12,12 @@ pub enum UnreadableRecords {
     /// Too many records.
     #[error("the answer has more than {0} records")]
     TooManyRecords(usize),
+    /// It may be the message of a failure.
+    #[error("no record of the answer has a `{0}`")]
+    NoNames(String),
+    /// Too many values.
+    #[error("the answer's records have more than {0} values")]
+    TooManyValues(usize),
     /// Too many fields.
     #[error("the answer's records have more than {0} fields")]
     TooManyFields(usize),

@@ -49,6 +49,8 @@ struct JsonReader<'s> {
     set: RecordSet,
     /// Fields of members that the map does not name.
     others: HashMap<String, usize>,
+    /// Values of all records so far.
+    values: usize,
     /// Whether the path of the records was met.
     is_found: bool,
     /// Why reading ended, if the text is not to blame.
@@ -58,7 +60,15 @@ struct JsonReader<'s> {
 impl<'s> JsonReader<'s> {
     fn new(schema: &'s RecordSchema, limits: RecordLimits) -> Self {
         let set = RecordSet { fields: schema.fields.clone(), rows: Vec::new() };
-        Self { schema, limits, set, others: HashMap::new(), is_found: false, failure: None }
+        Self {
+            schema,
+            limits,
+            set,
+            others: HashMap::new(),
+            values: 0,
+            is_found: false,
+            failure: None,
+        }
     }
 
     fn value(&mut self, text: &[u8], path: &[String]) -> Result<(), UnreadableRecords> {
@@ -84,6 +94,15 @@ impl<'s> JsonReader<'s> {
         Ok(vec![RecordValue::Absent; self.schema.fields.len()])
     }
 
+    fn end_record<E: Error>(&mut self, row: RecordRow) -> Result<(), E> {
+        self.values += row.len();
+        if self.limits.values_max < self.values {
+            return Err(self.fail(UnreadableRecords::TooManyValues(self.limits.values_max)));
+        }
+        self.set.rows.push(row);
+        Ok(())
+    }
+
     /// The index of the field of a member that the map does not name. None if it is not kept.
     fn other<E: Error>(&mut self, name: &str) -> Result<Option<usize>, E> {
         let Some(key) = &self.schema.others else { return Ok(None) };
@@ -91,8 +110,7 @@ impl<'s> JsonReader<'s> {
             return Ok(Some(*at));
         }
         let field = format!("{key}.{name}");
-        // A member that the map names stands for it.
-        if self.schema.fields.contains(&field) {
+        if !self.schema.may_keep(&field, name) {
             return Ok(None);
         }
         if self.set.fields.len() == self.limits.fields_max {
@@ -131,13 +149,37 @@ impl<'de> Visitor<'de> for BodySeed<'_, '_> {
         Ok(())
     }
 
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.plain(RecordValue::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.plain(ValueVisitor.visit_i64(number)?)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.plain(ValueVisitor.visit_u64(number)?)
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.plain(ValueVisitor.visit_f64(number)?)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.plain(ValueVisitor.visit_str(text)?)
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { reader, path } = self;
-        reader.is_found |= path.is_empty();
+        let mut is_empty = true;
         while let Some(()) = match path.is_empty() {
             true => items.next_element_seed(RecordSeed { reader })?,
             false => items.next_element_seed(BodySeed { reader, path })?,
-        } {}
+        } {
+            is_empty = false;
+        }
+        // Where there is nothing, nothing leads on.
+        reader.is_found |= path.is_empty() || is_empty;
         Ok(())
     }
 
@@ -146,9 +188,11 @@ impl<'de> Visitor<'de> for BodySeed<'_, '_> {
         let Some((name, rest)) = path.split_first() else {
             reader.is_found = true;
             let mut row = reader.begin_record()?;
-            NodeSeed::of_record(reader, &mut row).visit_map(members)?;
-            reader.set.rows.push(row);
-            return Ok(());
+            match reader.schema.root.field {
+                Some(field) => row[field] = ValueVisitor.visit_map(members)?,
+                None => NodeSeed::of_record(reader, &mut row).visit_map(members)?,
+            }
+            return reader.end_record(row);
         };
         while let Some(is_next) = members.next_key_seed(SameName(name))? {
             if is_next {
@@ -158,6 +202,20 @@ impl<'de> Visitor<'de> for BodySeed<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+impl BodySeed<'_, '_> {
+    /// A record that is a plain value, if the map knows such.
+    fn plain<E: Error>(self, value: RecordValue) -> Result<(), E> {
+        let Self { reader, path } = self;
+        let Some(field) = reader.schema.root.field.filter(|_| path.is_empty()) else {
+            return Err(E::custom("there is a plain value where records should be"));
+        };
+        reader.is_found = true;
+        let mut row = reader.begin_record()?;
+        row[field] = value;
+        reader.end_record(row)
     }
 }
 
@@ -172,8 +230,7 @@ impl<'de> DeserializeSeed<'de> for RecordSeed<'_, '_> {
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
         let mut row = self.reader.begin_record()?;
         NodeSeed::of_record(self.reader, &mut row).deserialize(json)?;
-        self.reader.set.rows.push(row);
-        Ok(())
+        self.reader.end_record(row)
     }
 }
 
@@ -367,7 +424,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<RecordValue, E> {
-        Ok(RecordValue::Decimal(number))
+        Ok(RecordValue::of_double(number))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<RecordValue, E> {

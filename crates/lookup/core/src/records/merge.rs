@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use super::error::UnreadableRecords;
+use super::limits::RecordLimits;
 use super::set::{RecordRow, RecordSet, value_at};
 use super::value::RecordValue;
 
@@ -27,16 +29,34 @@ pub struct MergedRecord {
 /// Merges answers, in the order of their precedence: of two values of a field, that of the earlier
 /// answer stays. Records are the same if all fields of `primary` have the same text; where one is
 /// absent, a record is like no other. Each answer has its index, which may be that of others.
-pub fn merge(answers: Vec<(u32, RecordSet)>, primary: &[String]) -> MergedRecords {
+///
+/// # Errors
+/// Together they are beyond the limits.
+pub fn merge(
+    answers: Vec<(u32, RecordSet)>,
+    primary: &[String],
+    limits: RecordLimits,
+) -> Result<MergedRecords, UnreadableRecords> {
     let mut merged = MergedRecords::default();
+    let mut columns_known: HashMap<String, usize> = HashMap::new();
     let mut known: HashMap<Box<[u8]>, usize> = HashMap::new();
+    let mut values = 0;
     for (source, set) in answers {
-        let columns: Vec<usize> =
-            set.fields.into_iter().map(|field| merged.column(field)).collect();
+        let mut column = |field: String| {
+            *columns_known.entry(field).or_insert_with_key(|field| {
+                merged.fields.push(field.clone());
+                merged.fields.len() - 1
+            })
+        };
+        let columns: Vec<usize> = set.fields.into_iter().map(&mut column).collect();
+        if limits.fields_max < merged.fields.len() {
+            return Err(UnreadableRecords::TooManyFields(limits.fields_max));
+        }
         let primary_columns: Option<Vec<_>> =
-            primary.iter().map(|field| merged.field(field)).collect();
+            primary.iter().map(|field| columns_known.get(field).copied()).collect();
         for row in set.rows {
-            let row = moved(row, &columns, merged.fields.len());
+            let row = moved(row, &columns);
+            values += row.len();
             let key = primary_columns.as_ref().and_then(|columns| identity(&row, columns));
             let record = MergedRecord { row, sources: vec![source] };
             match key.map(|key| known.entry(key)) {
@@ -47,23 +67,21 @@ pub fn merge(answers: Vec<(u32, RecordSet)>, primary: &[String]) -> MergedRecord
                 }
                 None => merged.records.push(record),
             }
+            if limits.records_max < merged.records.len() {
+                return Err(UnreadableRecords::TooManyRecords(limits.records_max));
+            }
+            if limits.values_max < values {
+                return Err(UnreadableRecords::TooManyValues(limits.values_max));
+            }
         }
     }
-    merged
+    Ok(merged)
 }
 
 impl MergedRecords {
     /// The index of a field.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field == name)
-    }
-
-    /// The index of a field, which may be new.
-    fn column(&mut self, name: String) -> usize {
-        self.field(&name).unwrap_or_else(|| {
-            self.fields.push(name);
-            self.fields.len() - 1
-        })
     }
 }
 
@@ -92,10 +110,11 @@ impl MergedRecord {
 }
 
 /// A row whose values are at these columns.
-fn moved(row: RecordRow, columns: &[usize], width: usize) -> RecordRow {
+fn moved(row: RecordRow, columns: &[usize]) -> RecordRow {
     if columns.iter().enumerate().all(|(at, column)| at == *column) {
         return row;
     }
+    let width = columns.iter().take(row.len()).max().map_or(0, |last| last + 1);
     let mut moved = vec![RecordValue::Absent; width];
     for (value, column) in row.into_iter().zip(columns) {
         moved[*column] = value;

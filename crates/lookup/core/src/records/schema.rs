@@ -1,6 +1,7 @@
 //! Where the fields of queries are in the records of a call.
 
 use crate::map::{ProviderCall, ProviderMap, RecordForm};
+use crate::query::is_name;
 
 /// The members of a call's records that become fields.
 #[derive(Clone, Debug)]
@@ -11,6 +12,8 @@ pub struct RecordSchema {
     pub(super) root: SchemaNode,
     /// The key that other members become attributes of.
     pub(super) others: Option<String>,
+    /// The primary attributes of its keys.
+    pub(super) primary: Vec<String>,
 }
 
 /// What becomes of a part of a record.
@@ -23,10 +26,12 @@ pub(super) struct SchemaNode {
 }
 
 impl RecordSchema {
-    /// Of a call.
-    pub fn of(call: &ProviderCall) -> Self {
+    /// Of a call of a map.
+    pub fn of(map: &ProviderMap, call: &ProviderCall) -> Self {
         let RecordForm { fields, keeps_others, .. } = &call.form;
-        let mut schema = Self { fields: Vec::new(), root: SchemaNode::default(), others: None };
+        let primary = primary_fields(map, &call.gives);
+        let (fields_known, root) = (Vec::new(), SchemaNode::default());
+        let mut schema = Self { fields: fields_known, root, others: None, primary };
         for (path, field) in fields {
             let at = schema.fields.len();
             schema.fields.push(field.clone());
@@ -38,6 +43,15 @@ impl RecordSchema {
         }
         schema.others = call.gives.first().filter(|_| *keeps_others).cloned();
         schema
+    }
+
+    /// Whether a member that the map does not name can become this field: it has a name that queries can
+    /// write, and no field that the map names is the same or a part of it.
+    pub(super) fn may_keep(&self, field: &str, name: &str) -> bool {
+        let is_within = |known: &String| {
+            known.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        is_name(name) && !self.fields.iter().any(is_within)
     }
 }
 

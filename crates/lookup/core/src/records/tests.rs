@@ -5,7 +5,7 @@ mod merging;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::map::testing::call;
+use crate::map::testing::{call, physics};
 use crate::map::{RecordForm, RecordFormat};
 
 /// A form of records of files: paths of members and the fields that they become.
@@ -24,7 +24,7 @@ const FILES: &[(&str, &str)] = &[("lfn", "file.name"), ("meta.size", "file.size"
 fn read_body(form: &RecordForm, body: &str) -> Result<RecordSet, UnreadableRecords> {
     let mut call = call("files", &["file"], Vec::new());
     call.form = form.clone();
-    read(form, &RecordSchema::of(&call), body.as_bytes(), RecordLimits::default())
+    read(form, &RecordSchema::of(&physics(), &call), body.as_bytes(), RecordLimits::default())
 }
 
 /// The records of a body as JSON.
@@ -56,6 +56,9 @@ fn json_is_read_along_its_paths() {
     check(&form, &lists, &[file("a", 1), file("a", 1)]);
     check(&form, r#"{"result": {"files": []}}"#, &[]);
     check(&form, r#"{"result": {"files": null}}"#, &[]);
+    // Where there is nothing, nothing leads on.
+    check(&form, "[]", &[]);
+    check(&form, r#"{"result": []}"#, &[]);
     // A member that has another shape is absent; of two, the last counts.
     let odd = r#"{"lfn": "a", "lfn": "b", "meta": [1, {"size": 2}]}"#;
     check(
@@ -67,7 +70,7 @@ fn json_is_read_along_its_paths() {
 
 #[test]
 fn values_keep_their_types() {
-    let form = form(RecordFormat::Json, "", &[("v", "file.v")]);
+    let form = form(RecordFormat::Json, "", &[("n", "file.name"), ("v", "file.v")]);
     for value in [
         json!(null),
         json!(true),
@@ -79,21 +82,24 @@ fn values_keep_their_types() {
         json!([1, [2]]),
         json!({ "a": { "b": null } }),
     ] {
-        let want = json!({ "file": { "v": value } });
-        check(&form, &json!([{ "v": value }]).to_string(), &[want]);
+        let want = json!({ "file": { "name": 1, "v": value } });
+        check(&form, &json!([{ "n": 1, "v": value }]).to_string(), &[want]);
     }
 }
 
 #[test]
 fn records_may_be_plain_values() {
+    let plain = |format, path| form(format, path, &[(".", "file.name")]);
+    let name = |name: Value| json!({ "file": { "name": name } });
+    let all = [name("a".into()), name(3.into())];
+    check(&plain(RecordFormat::Json, "files"), r#"{"files": ["a", 3]}"#, &all);
+    check(&plain(RecordFormat::Json, "files"), r#"{"files": "a"}"#, &all[..1]);
+    check(&plain(RecordFormat::Json, ""), r#"{"b": 1}"#, &[name(json!({ "b": 1 }))]);
+    check(&plain(RecordFormat::Ndjson, ""), "\"a\"\n3\n", &all);
     check(
-        &form(RecordFormat::Json, "sites", &[(".", "site.name")]),
-        r#"{"sites": ["a", "b", 3]}"#,
-        &["a", "b"]
-            .map(|name| json!({ "site": { "name": name } }))
-            .into_iter()
-            .chain([json!({ "site": { "name": 3 } })])
-            .collect::<Vec<_>>(),
+        &plain(RecordFormat::Xml, "files.file"),
+        "<files><file>a</file><file>3</file></files>",
+        &all,
     );
 }
 
@@ -155,7 +161,7 @@ fn xml_is_read_along_its_paths() {
                 <file><lfn><![CDATA[<c>]]>&#228;</lfn><meta size='2'/></file></result>";
     check(&form, body, &[file("a&b", 1), file("<c>\u{e4}", 2)]);
     check(&form, "<result/>", &[]);
-    check(&form, "<other><file lfn='a'/></other>", &[]);
+    check_wrong(&form, "<other><file lfn='a'/></other>", "the answer has no `result.file`");
     check(&no_path, "<r><f lfn='a'/></r>", &[json!({ "file": { "name": "a" } })]);
     for wrong in [
         "",
@@ -183,33 +189,63 @@ fn wrong_answers_are_no_records() {
     check_wrong(&json, "", "the answer is not JSON");
     check_wrong(&json, r#"{"error": "down"}"#, "the answer has no `result`");
     check_wrong(&json, r#"{"result": [1]}"#, "the answer is not JSON: a record is no object");
-    check_wrong(&json, r#"{"result": "x"}"#, "the answer is not JSON: invalid type: string");
+    let plain = "the answer is not JSON: there is a plain value where records should be";
+    check_wrong(&json, r#"{"result": "x"}"#, plain);
     check_wrong(&json, r#"{"result": []} x"#, "the answer is not JSON: trailing characters");
     let deep = format!(r#"{{"result": [{{"lfn": {}1{}}}]}}"#, "[".repeat(500), "]".repeat(500));
     check_wrong(&json, &deep, "the answer is not JSON: recursion limit exceeded");
 }
 
 #[test]
+fn messages_and_pages_are_no_records() {
+    let json = form(RecordFormat::Json, "", FILES);
+    check_wrong(&json, r#"{"error": "down"}"#, "no record of the answer has a `file.name`");
+    check_wrong(&json, r#"[{"meta": {"size": 1}}]"#, "no record of the answer has a `file.name`");
+    let lines = form(RecordFormat::Ndjson, "", FILES);
+    check_wrong(&lines, "{\"error\": 1}\n", "no record of the answer has a `file.name`");
+    let csv = form(RecordFormat::Csv, "", FILES);
+    let page = "<html>\n<body>down</body>\n</html>\n";
+    check_wrong(
+        &csv,
+        page,
+        "the answer is not CSV: the first line names no member that the map knows",
+    );
+    let xml = form(RecordFormat::Xml, "weather.report", FILES);
+    check_wrong(&xml, page, "the answer has no `weather.report`");
+    check_wrong(&xml, "<weather><report/></weather>", "no record of the answer has a `file.name`");
+    // One that some records have is enough.
+    check(&json, r#"[{"lfn": "a"}, {}]"#, &[json!({ "file": { "name": "a" } }), json!({})]);
+}
+
+#[test]
 fn limits_hold_at_their_edge() {
     let mut call = call("files", &["file"], Vec::new());
-    let limits = RecordLimits { records_max: 2, fields_max: 3 };
+    let limits = RecordLimits { records_max: 2, fields_max: 3, values_max: 5 };
     let mut check = |format, path: &str, body: &str, want: Result<usize, UnreadableRecords>| {
         call.form = RecordForm { keeps_others: true, ..form(format, path, FILES) };
-        let read = read(&call.form, &RecordSchema::of(&call), body.as_bytes(), limits);
+        let schema = RecordSchema::of(&physics(), &call);
+        let read = read(&call.form, &schema, body.as_bytes(), limits);
         assert_eq!(read.map(|set| set.rows.len()), want, "{body}");
     };
-    let (records, fields) =
-        (Err(UnreadableRecords::TooManyRecords(2)), Err(UnreadableRecords::TooManyFields(3)));
-    check(RecordFormat::Json, "", "[{}, {}]", Ok(2));
-    check(RecordFormat::Json, "", "[{}, {}, {}]", records.clone());
-    check(RecordFormat::Json, "", r#"[{"a": 1}, {"a": 2}]"#, Ok(2));
-    check(RecordFormat::Json, "", r#"[{"a": 1}, {"b": 2}]"#, fields.clone());
-    check(RecordFormat::Ndjson, "", "{}\n{}", Ok(2));
-    check(RecordFormat::Ndjson, "", "{}\n{}\n{}", records.clone());
-    check(RecordFormat::Csv, "", "lfn,a\n1,2\n3,4\n", Ok(2));
-    check(RecordFormat::Csv, "", "lfn,a\n1,2\n3,4\n5,6\n", records.clone());
-    check(RecordFormat::Csv, "", "lfn,a,b\n", fields.clone());
-    check(RecordFormat::Xml, "r.f", "<r><f a='1'/><f/></r>", Ok(2));
-    check(RecordFormat::Xml, "r.f", "<r><f/><f/><f/></r>", records);
-    check(RecordFormat::Xml, "r.f", "<r><f a='1' b='2'/></r>", fields);
+    let records = || Err(UnreadableRecords::TooManyRecords(2));
+    let fields = || Err(UnreadableRecords::TooManyFields(3));
+    let values = || Err(UnreadableRecords::TooManyValues(5));
+    check(RecordFormat::Json, "", r#"[{"lfn": 1}, {"a": 2}]"#, Ok(2));
+    check(RecordFormat::Json, "", r#"[{"lfn": 1}, {}, {}]"#, records());
+    check(RecordFormat::Json, "", r#"[{"lfn": 1, "a": 1}, {"b": 2}]"#, fields());
+    check(RecordFormat::Json, "", r#"[{"lfn": 1, "a": 1}, {"a": 2}]"#, values());
+    // What queries cannot name, or what would hide another field, is not kept.
+    let odd = r#"[{"lfn": 1, "a.b": 1, "": 2, "name": 3, "\u00e4": 4}, {}]"#;
+    check(RecordFormat::Json, "", odd, Ok(2));
+    check(RecordFormat::Ndjson, "", "{\"lfn\": 1}\n{}", Ok(2));
+    check(RecordFormat::Ndjson, "", "{\"lfn\": 1}\n{}\n{}", records());
+    check(RecordFormat::Csv, "", "lfn,x-y\n1,2\n3,4\n", Ok(2));
+    check(RecordFormat::Csv, "", "lfn,x-y\n1,2\n3,4\n5,6\n", records());
+    check(RecordFormat::Csv, "", "lfn,a,b\n", fields());
+    check(RecordFormat::Csv, "", "lfn,,,\n", fields());
+    check(RecordFormat::Csv, "", "lfn,a\n1,2\n3,4\n", values());
+    check(RecordFormat::Xml, "r.f", "<r><f lfn='1' a='1'/><f/></r>", Ok(2));
+    check(RecordFormat::Xml, "r.f", "<r><f lfn='1'/><f/><f/></r>", records());
+    check(RecordFormat::Xml, "r.f", "<r><f a='1' b='2'/></r>", fields());
+    check(RecordFormat::Xml, "r.f", "<r><f lfn='1' a='1'/><f a='2'/></r>", values());
 }

@@ -44,13 +44,29 @@ impl RecordValue {
         match value {
             Value::Null => Self::Null,
             Value::Bool(value) => Self::Bool(*value),
-            Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-                (Some(number), ..) => Self::Integer(number),
-                (_, Some(number), _) => Self::Large(number),
-                (.., number) => Self::Decimal(number.unwrap_or(f64::NAN)),
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(number), _) => Self::Integer(number),
+                (_, Some(number)) => Self::Large(number),
+                (None, None) => Self::of_double(number.as_f64().unwrap_or_default()),
             },
             Value::String(text) => Self::Text((**text).into()),
             Value::Array(_) | Value::Object(_) => Self::Json(Box::new(value.clone())),
+        }
+    }
+
+    /// A number that is not whole, or was not written so. There is one zero.
+    pub fn of_double(number: f64) -> Self {
+        Self::Decimal(if number == 0.0 { 0.0 } else { number })
+    }
+
+    /// As a number, if it is a text that is written as one: some providers have no types.
+    pub fn typed(&self) -> Cow<'_, Self> {
+        match self {
+            Self::Text(text) => match Self::of_text(text) {
+                Self::Text(_) => Cow::Borrowed(self),
+                number => Cow::Owned(number),
+            },
+            _ => Cow::Borrowed(self),
         }
     }
 
@@ -85,8 +101,8 @@ impl RecordValue {
         }
     }
 
-    /// Its value if it is a number, for comparisons.
-    #[expect(clippy::cast_precision_loss, reason = "whole numbers are compared as such")]
+    /// Its value if it is a number; of a whole one, the nearest double.
+    #[expect(clippy::cast_precision_loss, reason = "the nearest double is what is asked for")]
     pub const fn number(&self) -> Option<f64> {
         match self {
             Self::Integer(number) => Some(*number as f64),
@@ -105,19 +121,44 @@ impl RecordValue {
         }
     }
 
-    /// The order of values: numbers, then texts and booleans by their text, then what is not there.
+    /// The order of values: numbers, exactly; then texts and other values by their text; then what is
+    /// not there. It is total.
     pub fn order(&self, other: &Self) -> Ordering {
-        if let Some((one, other)) = self.integer().zip(other.integer()) {
-            return one.cmp(&other);
-        }
-        match (self.number(), other.number()) {
-            (Some(one), Some(other)) => one.total_cmp(&other),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => {
-                let absent = |value: &Self| !value.is_present();
-                absent(self).cmp(&absent(other)).then_with(|| self.text().cmp(&other.text()))
-            }
-        }
+        let rank = |value: &Self| match value {
+            Self::Integer(_) | Self::Large(_) | Self::Decimal(_) => 0,
+            Self::Bool(_) | Self::Text(_) | Self::Json(_) => 1,
+            Self::Absent | Self::Null => 2,
+        };
+        rank(self).cmp(&rank(other)).then_with(|| match (self, other) {
+            (Self::Decimal(one), Self::Decimal(other)) => one.total_cmp(other),
+            (Self::Decimal(one), whole) => whole_and_double(whole, *one).reverse(),
+            (whole, Self::Decimal(other)) => whole_and_double(whole, *other),
+            _ => match self.integer().zip(other.integer()) {
+                Some((one, other)) => one.cmp(&other),
+                None => self.text().cmp(&other.text()),
+            },
+        })
     }
 }
+
+/// The order of a whole number and a double, without rounding.
+#[expect(clippy::cast_possible_truncation, reason = "a double within the bounds of whole numbers")]
+fn whole_and_double(whole: &RecordValue, double: f64) -> Ordering {
+    /// Beyond all whole numbers that values have.
+    const BOUND: f64 = 1e30;
+    let whole = whole.integer().unwrap_or_default();
+    if double.is_nan() || BOUND < double {
+        return Ordering::Less;
+    }
+    if double < -BOUND {
+        return Ordering::Greater;
+    }
+    whole.cmp(&(double.trunc() as i128)).then_with(|| match double.fract() {
+        fraction if fraction > 0.0 => Ordering::Less,
+        fraction if fraction < 0.0 => Ordering::Greater,
+        _ => Ordering::Equal,
+    })
+}
+
+#[cfg(test)]
+mod tests;

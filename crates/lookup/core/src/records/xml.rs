@@ -3,6 +3,8 @@
 //! five of XML itself are refused, and document types are not read.
 
 use quick_xml::events::{BytesStart, Event};
+use std::collections::HashMap;
+
 use quick_xml::{Reader, XmlVersion};
 
 use super::error::UnreadableRecords;
@@ -24,8 +26,17 @@ pub(super) fn read(
 ) -> Result<RecordSet, UnreadableRecords> {
     let text = str::from_utf8(body).map_err(|error| malformed(&error))?;
     let set = RecordSet { fields: schema.fields.clone(), rows: Vec::new() };
-    let mut reader =
-        XmlReader { schema, limits, set, path: &form.path, open: Vec::new(), row: None };
+    let mut reader = XmlReader {
+        schema,
+        limits,
+        set,
+        path: &form.path,
+        open: Vec::new(),
+        row: None,
+        others: HashMap::new(),
+        values: 0,
+        followed: 0,
+    };
     let mut xml = Reader::from_str(text);
     let mut has_root = false;
     loop {
@@ -37,9 +48,9 @@ pub(super) fn read(
             Event::Empty(element) => {
                 has_root = true;
                 reader.begin(&element)?;
-                reader.end();
+                reader.end()?;
             }
-            Event::End(_) => reader.end(),
+            Event::End(_) => reader.end()?,
             Event::Text(text) => {
                 reader.text(&text.xml10_content());
             }
@@ -57,6 +68,10 @@ pub(super) fn read(
             }
             Event::Eof if !has_root => return Err(malformed(&"there is no element")),
             Event::Eof if !reader.open.is_empty() => return Err(malformed(&"an element is open")),
+            // The last name may be missing where there are no records.
+            Event::Eof if reader.followed + 1 < form.path.len() => {
+                return Err(UnreadableRecords::NoRecords(form.path.join(".")));
+            }
             Event::Eof => return Ok(reader.set),
             Event::DocType(_) | Event::Decl(_) | Event::Comment(_) | Event::PI(_) => (),
         }
@@ -76,6 +91,12 @@ struct XmlReader<'s> {
     open: Vec<OpenElement<'s>>,
     /// The record that is open.
     row: Option<RecordRow>,
+    /// Fields of members that the map does not name.
+    others: HashMap<String, usize>,
+    /// Values of all records so far.
+    values: usize,
+    /// How many names of the path were met.
+    followed: usize,
 }
 
 /// An element that is open.
@@ -113,12 +134,15 @@ impl<'s> XmlReader<'s> {
             Some(ElementRole::Member(node)) => self.member(node, name, false)?,
             Some(ElementRole::Other(_) | ElementRole::Ignored) => ElementRole::Ignored,
         };
+        if let ElementRole::Way(follows) = role {
+            self.followed = self.followed.max(follows);
+        }
         let node = match role {
             ElementRole::Record => {
                 if self.set.rows.len() == self.limits.records_max {
                     return Err(UnreadableRecords::TooManyRecords(self.limits.records_max));
                 }
-                self.row = Some(vec![RecordValue::Absent; self.set.fields.len()]);
+                self.row = Some(vec![RecordValue::Absent; self.schema.fields.len()]);
                 Some(&self.schema.root)
             }
             ElementRole::Member(node) => Some(node),
@@ -168,35 +192,34 @@ impl<'s> XmlReader<'s> {
         let Some(key) = self.schema.others.as_ref().filter(|_| is_record) else {
             return Ok(ElementRole::Ignored);
         };
-        let field = format!("{key}.{name}");
-        if self.schema.fields.contains(&field) {
-            return Ok(ElementRole::Ignored);
+        if let Some(at) = self.others.get(name) {
+            return Ok(ElementRole::Other(*at));
         }
-        if let Some(at) = self.set.field(&field) {
-            return Ok(ElementRole::Other(at));
+        let field = format!("{key}.{name}");
+        if !self.schema.may_keep(&field, name) {
+            return Ok(ElementRole::Ignored);
         }
         if self.set.fields.len() == self.limits.fields_max {
             return Err(UnreadableRecords::TooManyFields(self.limits.fields_max));
         }
+        let at = self.set.fields.len();
         self.set.fields.push(field);
-        Ok(ElementRole::Other(self.set.fields.len() - 1))
+        self.others.insert(name.to_owned(), at);
+        Ok(ElementRole::Other(at))
     }
 
     fn text(&mut self, text: &str) {
         if let Some(OpenElement { role, text: own }) = self.open.last_mut()
-            && matches!(role, ElementRole::Member(_) | ElementRole::Other(_))
+            && !matches!(role, ElementRole::Way(_) | ElementRole::Ignored)
         {
             own.push_str(text);
         }
     }
 
-    fn end(&mut self) {
-        let Some(OpenElement { role, text }) = self.open.pop() else { return };
+    fn end(&mut self) -> Result<(), UnreadableRecords> {
+        let Some(OpenElement { role, text }) = self.open.pop() else { return Ok(()) };
         let field = match role {
-            ElementRole::Record => {
-                self.set.rows.extend(self.row.take());
-                return;
-            }
+            ElementRole::Record => self.schema.root.field,
             ElementRole::Member(node) => node.field,
             ElementRole::Other(at) => Some(at),
             ElementRole::Way(_) | ElementRole::Ignored => None,
@@ -204,6 +227,14 @@ impl<'s> XmlReader<'s> {
         if let Some(field) = field.filter(|_| !text.trim().is_empty()) {
             self.set_value(field, text.trim());
         }
+        if let ElementRole::Record = role {
+            self.values += self.row.as_ref().map_or(0, Vec::len);
+            if self.limits.values_max < self.values {
+                return Err(UnreadableRecords::TooManyValues(self.limits.values_max));
+            }
+            self.set.rows.extend(self.row.take());
+        }
+        Ok(())
     }
 
     fn set_value(&mut self, field: usize, text: &str) {

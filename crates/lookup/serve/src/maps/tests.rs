@@ -19,7 +19,9 @@ fn the_examples_are_sound_and_plan() {
     let shown = |text: &str| {
         let query = parse(text, &map.vocabulary(), QueryLimits::default()).expect(text);
         let plan = plan(&map, &query).expect(text);
-        PlanView { plan: &plan, map: &map }.to_string()
+        let view = PlanView { plan: &plan, map: &map }.to_string();
+        let steps = view.lines().filter(|line| !line.contains("calls at a time"));
+        steps.map(|line| format!("{line}\n")).collect::<String>()
     };
     let want = "in turn:\n  call dbs.blocks at prod/global with dataset\n  for each block, 10 at a \
                 time:\n    call dbs.filelumis at prod/global\n";

@@ -5,9 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn name() -> impl Strategy<Value = String> {
-    "[a-z_][a-z0-9_]{0,5}".prop_filter("a key of its own", |name| {
-        !["date", "system", "instance", "in", "between", "last"].contains(&&**name)
-    })
+    "[a-z_][a-z0-9_]{0,5}".prop_filter("a key of its own", |name| is_key_name(name))
 }
 
 fn field() -> impl Strategy<Value = String> {
@@ -19,7 +17,8 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn decimal() -> impl Strategy<Value = f64> {
-    "-?(0|[1-9][0-9]{0,14})\\.[0-9]{1,15}".prop_map(|text| text.parse().expect("a number"))
+    let text = "-?(0|[1-9][0-9]{0,9})\\.[0-9]{1,9}";
+    text.prop_map(|text| text.parse().expect("a number"))
 }
 
 fn value() -> impl Strategy<Value = QueryValue> {
@@ -56,7 +55,9 @@ fn conditions() -> impl Strategy<Value = Vec<QueryCondition>> {
     let number = pair(any::<i64>()).prop_map(|range| range.map(QueryValue::Integer));
     let plain = prop::collection::btree_map(name(), test_of(value().boxed(), number), 0..4);
     let seconds = pair(0..250_000_000_000_i64).prop_map(|range| range.map(QueryValue::Time));
-    let last = (1..u64::from(u32::MAX)).prop_map(QueryTest::Last);
+    let unit = prop::sample::select(vec![1, 60, 3_600, 86_400_u64]);
+    let last =
+        (1..=u64::from(u32::MAX), unit).prop_map(|(count, unit)| QueryTest::Last(count * unit));
     let date = prop::option::of(prop_oneof![test_of(time().boxed(), seconds), last]);
     (plain, date).prop_map(|(plain, date)| {
         let date = date.map(|test| ("date".to_owned(), test));

@@ -10,6 +10,11 @@ fn set(fields: &[&str], rows: Vec<RecordRow>) -> RecordSet {
     RecordSet { fields: fields.iter().map(|field| (*field).to_owned()).collect(), rows }
 }
 
+fn merged(answers: Vec<(u32, RecordSet)>, primary: &[&str]) -> MergedRecords {
+    let primary: Vec<_> = primary.iter().map(|field| (*field).to_owned()).collect();
+    merge(answers, &primary, RecordLimits::default()).expect("few records")
+}
+
 fn text(text: &str) -> RecordValue {
     RecordValue::Text(text.into())
 }
@@ -27,7 +32,7 @@ fn records_of_the_same_thing_become_one() {
             vec![text("z"), Absent, Integer(4)],
         ],
     );
-    let merged = merge(vec![(0, one), (3, other)], &["file.name".to_owned()]);
+    let merged = merged(vec![(0, one), (3, other)], &["file.name"]);
     let records: Vec<_> = merged
         .records
         .iter()
@@ -51,15 +56,14 @@ fn numbers_and_their_texts_are_the_same_thing() {
         (0, set(&["run.number"], vec![vec![RecordValue::Integer(1)]])),
         (1, set(&["run.number"], vec![vec![text("1")], vec![text("01")]])),
     ];
-    assert_eq!(merge(sets, &["run.number".to_owned()]).records.len(), 2);
+    assert_eq!(merged(sets, &["run.number"]).records.len(), 2);
 }
 
 #[test]
 fn parts_of_a_name_are_not_confused() {
     let rows = [["a", "bc"], ["ab", "c"]].map(|row| row.map(text).to_vec()).to_vec();
     let sets = vec![(0, set(&["file.name", "site.name"], rows))];
-    let primary = ["file.name".to_owned(), "site.name".to_owned()];
-    assert_eq!(merge(sets, &primary).records.len(), 2);
+    assert_eq!(merged(sets, &["file.name", "site.name"]).records.len(), 2);
 }
 
 proptest! {
@@ -95,7 +99,7 @@ proptest! {
             let fields = if is_turned { ["k.v", "k.name"] } else { ["k.name", "k.v"] };
             sets.push((at, set(&fields, rows)));
         }
-        let merged = merge(sets, &["k.name".to_owned()]);
+        let merged = merged(sets, &["k.name"]);
         let (name, value) = (merged.field("k.name"), merged.field("k.v"));
         let found: BTreeMap<_, _> = merged.records.iter().map(|record| {
             let at = |column: Option<usize>| column.map_or(&RecordValue::Absent, |at| value_at(&record.row, at));
@@ -106,4 +110,28 @@ proptest! {
         prop_assert_eq!(found.len(), merged.records.len());
         prop_assert_eq!(found, model);
     }
+}
+
+#[test]
+fn answers_together_are_bounded() {
+    let limits = RecordLimits { records_max: 2, fields_max: 3, values_max: 6 };
+    let many = |fields: &[&str], count: usize| {
+        let row = vec![RecordValue::Integer(1); fields.len()];
+        set(fields, vec![row; count])
+    };
+    let check = |sets: [RecordSet; 2], want: Result<usize, UnreadableRecords>| {
+        let sets = (0..).zip(sets).collect();
+        assert_eq!(merge(sets, &[], limits).map(|merged| merged.records.len()), want);
+    };
+    check([many(&["a.a"], 1), many(&["a.a"], 1)], Ok(2));
+    check([many(&["a.a"], 1), many(&["a.a"], 2)], Err(UnreadableRecords::TooManyRecords(2)));
+    check([many(&["a.a", "a.b"], 1), many(&["a.c"], 1)], Ok(2));
+    let fields = Err(UnreadableRecords::TooManyFields(3));
+    check([many(&["a.a", "a.b"], 1), many(&["a.c", "a.d"], 1)], fields);
+    // Rows are as wide as they must be.
+    let wide = [many(&["a.a", "a.b", "a.c"], 1), many(&["a.c", "a.a", "a.b"], 1)];
+    check(wide, Ok(2));
+    let values = RecordLimits { values_max: 5, ..limits };
+    let sets = vec![(0, many(&["a.a", "a.b", "a.c"], 2))];
+    assert_eq!(merge(sets, &[], values), Err(UnreadableRecords::TooManyValues(5)));
 }
