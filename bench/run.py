@@ -28,6 +28,7 @@ from driver import (
     live,
     live_auctions,
     log,
+    lookup,
     machine,
     overload,
     pacer_wire,
@@ -45,7 +46,7 @@ from driver.throughput import Rounds, Scenario
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 PEERS = ("go", "go-marshal-once")
-PROGRAMS = ("vickrey", "bench-cache", "bench-floor", "bench-log", "bench-ledger", "bench-live", "bench-pacer")
+PROGRAMS = ("vickrey", "bench-cache", "bench-floor", "bench-log", "bench-ledger", "bench-live", "bench-lookup", "bench-pacer")
 # Further programs of these packages.
 TOOLS = ("pacer-echo",)
 
@@ -86,6 +87,7 @@ SCENARIOS = (
     "cache",
     "cache-shards",
     "cache-storms",
+    "lookup-core",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -128,6 +130,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   cache      hits per CPU-second of the cache over HTTP; bare hyper, nginx, Varnish, Traffic Server
   cache-shards  the same with one to eight shards, beside bare hyper; needs two cores for each
   cache-storms  p99.9 of hits beside misses, purges and evictions
+  lookup-core  records of look-ups read and merged, beside parsing alone; calls through a lane
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -350,6 +353,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "cache": lambda: cache_http.cache_http(bench, rounds, say),
         "cache-shards": lambda: cache_shards.cache_shards(bench, rounds, say),
         "cache-storms": lambda: cache_http.cache_storms(bench, rounds, say),
+        "lookup-core": lambda: lookup.lookup_core(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

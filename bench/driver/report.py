@@ -13,6 +13,7 @@ from driver import (
     live,
     live_auctions,
     log_report,
+    lookup,
     pacer_wire,
     pacing,
 )
@@ -53,6 +54,7 @@ def markdown(results: dict) -> str:
         "cache_http": lambda entry: cache_http.write(entry, table, verdict),
         "cache_shards": lambda entry: cache_shards.write(entry, table, verdict),
         "cache_storms": lambda entry: cache_http.write_storms(entry, table, verdict),
+        "lookup_core": lambda entry: lookup.write(entry, table, verdict),
         "pacer_wire": lambda entry: pacer_wire.write(entry, table, verdict),
         "pacer_shards": lambda entry: pacer_wire.write_shards(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),

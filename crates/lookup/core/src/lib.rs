@@ -6,5 +6,7 @@ pub mod pipe;
 pub mod plan;
 pub mod query;
 pub mod records;
+pub mod reuse;
 pub mod schedule;
+pub mod target;
 pub mod wildcard;

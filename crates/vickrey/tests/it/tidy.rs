@@ -95,6 +95,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
     ("bench-live", &[]),
     ("bench-log", &["eventlog"]),
+    ("bench-lookup", &["lookup-core", "units"]),
     ("bench-pacer", &["pacer-core", "units"]),
 ];
 

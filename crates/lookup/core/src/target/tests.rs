@@ -1,0 +1,62 @@
+//! Paths and queries of calls.
+
+use super::*;
+use crate::map::testing::{call, needs, takes};
+use crate::query::{QueryLimits, Vocabulary, parse};
+
+const NOW: i64 = 1_296_000_000;
+
+#[track_caller]
+fn check(call: &ProviderCall, query: &str, bound: &[(&str, &[&str])], want: &str) {
+    let query = parse(query, &Vocabulary::open(), QueryLimits::default()).expect(query);
+    let list = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+    let bound = bound.iter().map(|(key, values)| ((*key).to_owned(), list(values))).collect();
+    let values = CallValues { conditions: &query.conditions, bound: &bound, now: NOW };
+    assert_eq!(target(call, values), want);
+}
+
+#[test]
+fn conditions_and_literals_become_parameters() {
+    let range = Some(["low", "high"].map(str::to_owned));
+    let date = KeyParameter { range: range.clone(), ..takes("date") };
+    let run = KeyParameter { range, ..takes("run") };
+    let mut call = call("files", &["file"], vec![needs("dataset"), run, date]);
+    let json = ParameterSource::Literal("a b".to_owned());
+    call.parameters.push(CallParameter { name: "f".to_owned(), source: json });
+    check(&call, "file dataset=/a/b#1", &[], "/files?dataset=%2Fa%2Fb%231&f=a%20b");
+    check(&call, "file dataset=a run=1", &[], "/files?dataset=a&run=1&f=a%20b");
+    check(
+        &call,
+        "file dataset=a run between [1, 2.5]",
+        &[],
+        "/files?dataset=a&low=1&high=2.5&f=a%20b",
+    );
+    check(
+        &call,
+        "file dataset=a date last 1h",
+        &[],
+        "/files?dataset=a&low=1295996400&high=1296000000&f=a%20b",
+    );
+    check(&call, "file dataset=a date=20110124", &[], "/files?dataset=a&date=1295827200&f=a%20b");
+    call.path = "/files?detail=1".to_owned();
+    check(&call, "file dataset=\u{e4}", &[], "/files?detail=1&dataset=%C3%A4&f=a%20b");
+}
+
+#[test]
+fn several_values_are_joined_or_repeated() {
+    let joined = KeyParameter { joined_by: Some(",".to_owned()), ..needs("file") };
+    let call = |parameter| call("files", &["file"], vec![parameter]);
+    let bound: &[(&str, &[&str])] = &[("file", &["a", "b&c"])];
+    check(&call(needs("file")), "file file in [x, y]", bound, "/files?file=a&file=b%26c");
+    check(&call(joined.clone()), "file", bound, "/files?file=a%2Cb%26c");
+    check(&call(joined), "file file in [x, y]", &[], "/files?file=x%2Cy");
+}
+
+#[test]
+fn parameters_may_be_in_the_path() {
+    let mut call = call("files", &["file"], vec![needs("dataset"), takes("run")]);
+    call.path = "/d/{dataset}/files".to_owned();
+    check(&call, "file dataset='/a b/+' run=1", &[], "/d/%2Fa%20b%2F%2B/files?run=1");
+    // A value with braces is no parameter.
+    check(&call, "file dataset='{run}'", &[], "/d/%7Brun%7D/files");
+}
