@@ -1,12 +1,14 @@
 //! When the complete answer of one query contains that of another.
 //!
-//! It does if both ask for the same keys of the same systems and instance, and each condition of the
-//! wider query is one of the narrower, or is implied by one. What the narrower asks beyond that must be
+//! It does if both ask for the same keys of the same systems and instance, all calls that answer the
+//! narrower answer the wider too, and each condition of the wider query is one of the narrower, or is
+//! implied by one. What the narrower asks beyond that must be
 //! about keys that records have: then it is applied to them. Stages play no part: records are kept as
 //! they were before any.
 
 use std::cmp::Ordering;
 
+use crate::plan::Plan;
 use crate::query::{LookupQuery, QueryCondition, QueryTest, QueryValue};
 use crate::records::RecordValue;
 use crate::wildcard;
@@ -14,9 +16,28 @@ use crate::wildcard;
 #[cfg(test)]
 mod tests;
 
+/// A query, and how it is answered.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedQuery<'p> {
+    /// The query.
+    pub query: &'p LookupQuery,
+    /// Its plan.
+    pub plan: &'p Plan,
+}
+
 /// The conditions that leave the answer of `narrow` of the records of `wide`. None if these may lack
 /// some.
 pub fn narrowing<'n>(
+    wide: PlannedQuery<'_>,
+    narrow: PlannedQuery<'n>,
+) -> Option<Vec<&'n QueryCondition>> {
+    // A provider may take a value, but no pattern that it matches.
+    let answers_all = narrow.plan.answering().is_subset(&wide.plan.answering());
+    if answers_all { conditions_to_apply(wide.query, narrow.query) } else { None }
+}
+
+/// Likewise, if the same providers answer both.
+fn conditions_to_apply<'n>(
     wide: &LookupQuery,
     narrow: &'n LookupQuery,
 ) -> Option<Vec<&'n QueryCondition>> {

@@ -22,15 +22,35 @@ pub struct CallValues<'v> {
     pub now: i64,
 }
 
+/// Why a value cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnsendableValue {
+    /// It would make another path of the path.
+    #[error("`{0}` cannot be a part of a path")]
+    NoSegment(String),
+    /// It would become two values.
+    #[error("`{0}` cannot be in a list that is joined by `{1}`")]
+    HasSeparator(String, String),
+    /// The call would list everything.
+    #[error("there is no value for `{0}`")]
+    NoValue(String),
+}
+
 /// The path and query of a call, percent-encoded. The plan has found that it takes its conditions.
-pub fn target(call: &ProviderCall, values: CallValues<'_>) -> String {
+///
+/// # Errors
+/// A value cannot be sent as it is.
+pub fn target(call: &ProviderCall, values: CallValues<'_>) -> Result<String, UnsendableValue> {
     let mut path = call.path.clone();
     let mut pairs = Vec::new();
     for CallParameter { name, source } in &call.parameters {
         let placeholder = format!("{{{name}}}");
         let is_in_path = path.contains(&placeholder);
-        for (name, value) in arguments(name, source, values) {
+        for (name, value) in arguments(name, source, values)? {
             if is_in_path {
+                if matches!(&*value, "" | "." | "..") {
+                    return Err(UnsendableValue::NoSegment(value.into_owned()));
+                }
                 path = path.replace(&placeholder, &encoded(&value));
             } else {
                 pairs.push(format!("{}={}", encoded(name), encoded(&value)));
@@ -38,10 +58,10 @@ pub fn target(call: &ProviderCall, values: CallValues<'_>) -> String {
         }
     }
     if pairs.is_empty() {
-        return path;
+        return Ok(path);
     }
     let sign = if path.contains('?') { '&' } else { '?' };
-    format!("{path}{sign}{}", pairs.join("&"))
+    Ok(format!("{path}{sign}{}", pairs.join("&")))
 }
 
 /// Names and values that a parameter adds.
@@ -49,9 +69,9 @@ fn arguments<'p>(
     name: &'p str,
     source: &'p ParameterSource,
     CallValues { conditions, bound, now }: CallValues<'p>,
-) -> Vec<(&'p str, Cow<'p, str>)> {
+) -> Result<Vec<(&'p str, Cow<'p, str>)>, UnsendableValue> {
     let of = match source {
-        ParameterSource::Literal(value) => return vec![(name, value.into())],
+        ParameterSource::Literal(value) => return Ok(vec![(name, value.into())]),
         ParameterSource::Key(of) => of,
     };
     if let Some(values) = bound.get(&of.key) {
@@ -59,10 +79,12 @@ fn arguments<'p>(
     }
     let condition = conditions.iter().find(|condition| condition.key == of.key);
     let range = of.range.as_ref();
-    match (condition.map(|condition| &condition.test), range) {
+    Ok(match (condition.map(|condition| &condition.test), range) {
         (None, _) => Vec::new(),
         (Some(QueryTest::Is(value)), _) => vec![(name, text_of(value))],
-        (Some(QueryTest::In(values)), _) => several(name, of, values.iter().map(text_of).collect()),
+        (Some(QueryTest::In(values)), _) => {
+            several(name, of, values.iter().map(text_of).collect())?
+        }
         (Some(QueryTest::Between([low, high])), Some([low_name, high_name])) => {
             vec![(low_name, text_of(low)), (high_name, text_of(high))]
         }
@@ -72,18 +94,25 @@ fn arguments<'p>(
             vec![(low_name, low.to_string().into()), (high_name, now.to_string().into())]
         }
         (Some(QueryTest::Between(_) | QueryTest::Last(_)), None) => Vec::new(),
-    }
+    })
 }
 
 fn several<'p>(
     name: &'p str,
     of: &KeyParameter,
     values: Vec<Cow<'p, str>>,
-) -> Vec<(&'p str, Cow<'p, str>)> {
-    match &of.joined_by {
-        Some(joined_by) => vec![(name, values.join(joined_by).into())],
-        None => values.into_iter().map(|value| (name, value)).collect(),
+) -> Result<Vec<(&'p str, Cow<'p, str>)>, UnsendableValue> {
+    if values.is_empty() {
+        return Err(UnsendableValue::NoValue(of.key.clone()));
     }
+    let Some(separator) = &of.joined_by else {
+        return Ok(values.into_iter().map(|value| (name, value)).collect());
+    };
+    if let Some(value) = values.iter().find(|value| value.contains(separator)) {
+        let (value, separator) = (value.clone().into_owned(), separator.clone());
+        return Err(UnsendableValue::HasSeparator(value, separator));
+    }
+    Ok(vec![(name, values.join(separator).into())])
 }
 
 fn text_of(value: &QueryValue) -> Cow<'_, str> {

@@ -65,6 +65,15 @@ impl Plan {
         estimate(&self.step, map, seen, 0).calls
     }
 
+    /// The calls whose records are the answer.
+    pub fn answering(&self) -> BTreeSet<CallId> {
+        let mut calls = BTreeSet::new();
+        self.step.visit_answering(&mut |fetch| {
+            calls.insert(fetch.call);
+        });
+        calls
+    }
+
     /// Indexes of the providers that are called, in ascending order.
     pub fn providers(&self) -> BTreeSet<usize> {
         let mut providers = BTreeSet::new();
@@ -129,6 +138,20 @@ impl PlanStep {
         let mut takes_any = false;
         self.visit(&mut |fetch| takes_any |= !fetch.takes.is_empty());
         takes_any
+    }
+
+    /// Visits the calls whose records are its result.
+    fn visit_answering(&self, each: &mut impl FnMut(&PlannedFetch)) {
+        match self {
+            Self::Fetch(fetch) => each(fetch),
+            Self::Parallel(steps) => steps.iter().for_each(|step| step.visit_answering(each)),
+            Self::Sequence(steps) => {
+                if let Some(last) = steps.last() {
+                    last.visit_answering(each);
+                }
+            }
+            Self::ForEach { step, .. } => step.visit_answering(each),
+        }
     }
 
     /// Visits all calls.

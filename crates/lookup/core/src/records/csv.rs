@@ -21,8 +21,11 @@ pub(super) fn read(
     if limits.fields_max < headers.len() {
         return Err(UnreadableRecords::TooManyFields(limits.fields_max));
     }
-    let is_known = |name: &str| schema.root.member(name).is_some();
-    if !headers.is_empty() && !headers.iter().any(is_known) && schema.others.is_none() {
+    let names_any = |name: &str| {
+        let field = schema.others.as_ref().map(|key| format!("{key}.{name}"));
+        schema.root.member(name).is_some() || field.is_some_and(|of| schema.primary.contains(&of))
+    };
+    if !headers.is_empty() && !headers.iter().any(names_any) {
         let problem = "the first line names no member that the map knows".to_owned();
         return Err(UnreadableRecords::Malformed("CSV", problem));
     }

@@ -212,6 +212,16 @@ fn messages_and_pages_are_no_records() {
     );
     let xml = form(RecordFormat::Xml, "weather.report", FILES);
     check_wrong(&xml, page, "the answer has no `weather.report`");
+    let one = form(RecordFormat::Xml, "weather", FILES);
+    check_wrong(&one, "<error>quota</error>", "the answer has no `weather`");
+    let others = RecordForm { keeps_others: true, ..csv };
+    let page = "<html>down</html>\n";
+    check_wrong(
+        &others,
+        page,
+        "the answer is not CSV: the first line names no member that the map knows",
+    );
+    check(&others, "name\n", &[]);
     check_wrong(&xml, "<weather><report/></weather>", "no record of the answer has a `file.name`");
     // One that some records have is enough.
     check(&json, r#"[{"lfn": "a"}, {}]"#, &[json!({ "file": { "name": "a" } }), json!({})]);

@@ -34,7 +34,7 @@ impl RecordValue {
     pub fn of_text(text: &str) -> Self {
         match number(text) {
             Some(QueryValue::Integer(number)) => Self::Integer(number),
-            Some(QueryValue::Decimal(number)) => Self::Decimal(number),
+            Some(QueryValue::Decimal(number)) => Self::of_double(number),
             _ => Self::Text(text.into()),
         }
     }

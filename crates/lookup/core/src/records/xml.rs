@@ -69,7 +69,7 @@ pub(super) fn read(
             Event::Eof if !has_root => return Err(malformed(&"there is no element")),
             Event::Eof if !reader.open.is_empty() => return Err(malformed(&"an element is open")),
             // The last name may be missing where there are no records.
-            Event::Eof if reader.followed + 1 < form.path.len() => {
+            Event::Eof if reader.followed < form.path.len().saturating_sub(1).max(1) => {
                 return Err(UnreadableRecords::NoRecords(form.path.join(".")));
             }
             Event::Eof => return Ok(reader.set),
@@ -134,8 +134,11 @@ impl<'s> XmlReader<'s> {
             Some(ElementRole::Member(node)) => self.member(node, name, false)?,
             Some(ElementRole::Other(_) | ElementRole::Ignored) => ElementRole::Ignored,
         };
-        if let ElementRole::Way(follows) = role {
-            self.followed = self.followed.max(follows);
+        match role {
+            // Without a path, any element of the document leads to the records.
+            ElementRole::Way(follows) => self.followed = self.followed.max(follows.max(1)),
+            ElementRole::Record => self.followed = self.path.len().max(1),
+            _ => (),
         }
         let node = match role {
             ElementRole::Record => {

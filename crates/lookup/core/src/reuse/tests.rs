@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::map::ParameterSource;
+use crate::map::testing::physics;
 use crate::pipe::satisfies;
+use crate::plan::plan;
 use crate::query::{QueryLimits, Vocabulary, parse};
 
 fn query(text: &str) -> LookupQuery {
@@ -14,7 +17,7 @@ fn query(text: &str) -> LookupQuery {
 #[track_caller]
 fn check(wide: &str, narrow: &str, want: Option<&[&str]>) {
     let (wide, narrow) = (query(wide), query(narrow));
-    let applied = narrowing(&wide, &narrow);
+    let applied = conditions_to_apply(&wide, &narrow);
     let keys = applied.map(|applied| applied.into_iter().map(|of| &*of.key).collect::<Vec<_>>());
     assert_eq!(keys.as_deref(), want, "{wide} / {narrow}");
 }
@@ -37,6 +40,33 @@ fn a_wider_query_answers_a_narrower_one() {
     check("file dataset=/a | limit 1", "file dataset=/a | sort file.size", Some(&[]));
     check("run date last 24h", "run date last 24h run=1", Some(&["run"]));
     check("run date last 24h", "run date last 1h", None);
+}
+
+#[test]
+fn a_provider_that_takes_no_patterns_is_not_left_out() {
+    let mut map = physics();
+    // Both know datasets, but one only by their whole name.
+    let mut whole = map.providers[0].calls[0].clone();
+    let ParameterSource::Key(of) = &mut whole.parameters[0].source else { panic!("a key") };
+    (of.takes_patterns, of.is_required) = (false, true);
+    whole.parameters.truncate(1);
+    whole.gives = vec!["dataset".to_owned()];
+    map.providers[1].calls.push(whole);
+    let planned = |text: &str| {
+        let query = query(text);
+        let plan = plan(&map, &query).expect(text);
+        (query, plan)
+    };
+    let applied = |wide: &str, narrow: &str| {
+        let ((wide, wide_plan), (narrow, narrow_plan)) = (planned(wide), planned(narrow));
+        let wide = PlannedQuery { query: &wide, plan: &wide_plan };
+        let narrow = PlannedQuery { query: &narrow, plan: &narrow_plan };
+        narrowing(wide, narrow).map(|applied| applied.len())
+    };
+    assert_eq!(applied("dataset=/a/*/*", "dataset=/a/b/*"), Some(1));
+    assert_eq!(applied("dataset=/a/*/*", "dataset=/a/b/c"), None);
+    assert_eq!(applied("dataset=/a/b/c", "dataset=/a/b/c"), Some(0));
+    assert_eq!(applied("dataset in [/a/b/c, /d/e/f]", "dataset=/a/b/c"), Some(1));
 }
 
 #[test]
@@ -145,7 +175,7 @@ proptest! {
         let (wide, narrow) = (query(wide), query(narrow));
         let want: Vec<_> =
             records.iter().filter(|record| satisfies_all(record, &narrow.conditions)).collect();
-        if let Some(applied) = narrowing(&wide, &narrow) {
+        if let Some(applied) = conditions_to_apply(&wide, &narrow) {
             prop_assert!(applied.iter().all(|condition| condition.key == "seen"));
             let found = records.iter().filter(|record| satisfies_all(record, &wide.conditions));
             let found: Vec<_> =

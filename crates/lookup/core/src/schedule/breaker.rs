@@ -26,8 +26,8 @@ pub(super) struct ProviderBreaker {
 #[derive(Clone, Copy, Debug)]
 struct OpenBreaker {
     until: Tick,
-    /// Whether a call tries the provider.
-    is_trying: bool,
+    /// The number of the call that tries the provider.
+    trial: Option<u64>,
 }
 
 /// The calls that run, in the order of their beginning.
@@ -44,23 +44,25 @@ impl ProviderBreaker {
         Self { failures: 0, begun_before: 0, pause: PAUSE_AT_FIRST, opened: None }
     }
 
-    /// When a call may begin. None if it waits for the end of the one that tries.
-    pub fn opens(&self) -> Option<Tick> {
-        match self.opened {
-            None => Some(Tick::ZERO),
-            Some(opened) => (!opened.is_trying).then_some(opened.until),
-        }
+    /// Until when the provider is left alone. None if it is not.
+    pub fn closed_until(&self) -> Option<Tick> {
+        self.opened.map(|opened| opened.until)
     }
 
-    /// Whether the provider is left alone: what waits for it waits in vain.
-    pub const fn is_open(&self) -> bool {
-        self.opened.is_some()
+    /// How long it is left alone at a time.
+    pub const fn pause(&self) -> Duration {
+        self.pause
     }
 
-    /// A call begins.
-    pub const fn begin(&mut self) {
+    /// Whether a call tries the provider.
+    pub fn is_trying(&self) -> bool {
+        self.opened.is_some_and(|opened| opened.trial.is_some())
+    }
+
+    /// The call with this number begins.
+    pub const fn begin(&mut self, number: u64) {
         if let Some(opened) = &mut self.opened {
-            opened.is_trying = true;
+            opened.trial = Some(number);
         }
     }
 
@@ -69,8 +71,15 @@ impl ProviderBreaker {
         *self = Self::new();
     }
 
-    /// A call failed.
-    pub fn failed(&mut self, calls: RunningCalls, now: Tick) {
+    /// A call failed. While the provider is left alone, that of the call that tries it counts.
+    pub fn failed(&mut self, number: u64, calls: RunningCalls, now: Tick) {
+        if let Some(opened) = self.opened {
+            if opened.trial == Some(number) {
+                self.pause = (self.pause * 2).min(PAUSE_MAX);
+                self.opened = Some(OpenBreaker { until: now.after(self.pause), trial: None });
+            }
+            return;
+        }
         if self.failures == 0 {
             self.begun_before = calls.begun;
         }
@@ -79,16 +88,15 @@ impl ProviderBreaker {
         if self.failures < FAILURES_MIN || may_succeed {
             return;
         }
-        if self.opened.is_some_and(|opened| opened.is_trying) {
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
-        }
-        self.opened = Some(OpenBreaker { until: now.after(self.pause), is_trying: false });
+        self.opened = Some(OpenBreaker { until: now.after(self.pause), trial: None });
     }
 
     /// A call was cancelled, which says nothing about the provider.
-    pub const fn cancelled(&mut self) {
-        if let Some(opened) = &mut self.opened {
-            opened.is_trying = false;
+    pub fn cancelled(&mut self, number: u64) {
+        if let Some(opened) = &mut self.opened
+            && opened.trial == Some(number)
+        {
+            opened.trial = None;
         }
     }
 }

@@ -120,7 +120,9 @@ pub struct ProviderLane {
     /// Calls that wait to be made again, by the time.
     delayed: BinaryHeap<Reverse<(Tick, CallNumber)>>,
     /// These calls, with their attempts so far.
-    to_repeat: HashMap<CallNumber, (QueuedCall, u32)>,
+    to_repeat: HashMap<CallNumber, DelayedCall>,
+    /// The provider has asked not to be called before.
+    not_before: Tick,
     /// The numbers of the attempts that run.
     running: BTreeSet<u64>,
     begun: u64,
@@ -129,8 +131,19 @@ pub struct ProviderLane {
     latency: Duration,
 }
 
+/// A call that waits to be made again.
+#[derive(Clone, Copy, Debug)]
+struct DelayedCall {
+    call: QueuedCall,
+    attempts: u32,
+    due: Tick,
+}
+
 /// A guess, before any call was answered.
 const LATENCY_AT_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest pause that a provider can ask all calls for. A single call waits as long as it says.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 impl ProviderLane {
     /// Without calls.
@@ -144,6 +157,7 @@ impl ProviderLane {
             queue: FairQueue::default(),
             delayed: BinaryHeap::new(),
             to_repeat: HashMap::new(),
+            not_before: Tick::ZERO,
             running: BTreeSet::new(),
             begun: 0,
             retried: 0,
@@ -155,7 +169,13 @@ impl ProviderLane {
     ///
     /// # Errors
     /// Why it would wait in vain.
+    ///
+    /// # Panics
+    /// If a call with its number waits.
     pub fn submit(&mut self, call: QueuedCall, now: Tick) -> Result<(), CallRefusal> {
+        let is_known =
+            self.queue.contains(call.number) || self.to_repeat.contains_key(&call.number);
+        assert!(!is_known, "each call has its own number");
         if call.deadline <= now {
             return Err(CallRefusal::TooLate);
         }
@@ -169,10 +189,13 @@ impl ProviderLane {
         Ok(())
     }
 
-    /// When a provider that is left alone is tried again. None if calls may wait for it.
+    /// Until when the provider is left alone, if it is: about, while a call tries it.
     fn left_alone(&self, now: Tick) -> Option<Tick> {
-        let until = self.breaker.opens().unwrap_or(now);
-        (self.breaker.is_open() && (now < until || self.breaker.opens().is_none())).then_some(until)
+        let until = self.breaker.closed_until()?.max(self.not_before);
+        if self.breaker.is_trying() {
+            return Some(until.max(now.after(self.breaker.pause())));
+        }
+        (now < until).then_some(until)
     }
 
     /// About how long a new call of a class would wait.
@@ -185,13 +208,7 @@ impl ProviderLane {
 
     /// The next call to start or to refuse. None if there is none for now: see [`Self::wakes`].
     pub fn next(&mut self, now: Tick) -> Option<StartedCall> {
-        if let Some(until) = self.left_alone(now) {
-            let (call, _) = self.take_waiting(now)?;
-            let wait = until.since(now);
-            return Some(StartedCall::Refuse(call, CallRefusal::LeftAlone(wait)));
-        }
-        let is_open = self.rate.as_ref().is_none_or(|rate| rate.opens() <= now);
-        if !is_open || self.limit.limit() <= self.in_flight() {
+        if self.limit.limit() <= self.in_flight() || now < self.opens()? {
             return None;
         }
         let (call, attempts) = self.take_waiting(now)?;
@@ -202,15 +219,27 @@ impl ProviderLane {
         })
     }
 
+    /// When the next call may begin. None while one tries a provider that was left alone.
+    fn opens(&self) -> Option<Tick> {
+        if self.breaker.is_trying() {
+            return None;
+        }
+        let breaker = self.breaker.closed_until().unwrap_or(Tick::ZERO);
+        let rate = self.rate.as_ref().map_or(Tick::ZERO, RateGate::opens);
+        Some(breaker.max(rate).max(self.not_before))
+    }
+
     /// A call that waits, and its attempts so far. Those that are due again come first.
     fn take_waiting(&mut self, now: Tick) -> Option<(QueuedCall, u32)> {
         while let Some(Reverse((due, number))) = self.delayed.peek().copied()
             && due <= now
         {
             self.delayed.pop();
-            // It may have been cancelled meanwhile.
-            if let Some(repeated) = self.to_repeat.remove(&number) {
-                return Some(repeated);
+            // It may have been cancelled meanwhile, and its number used again.
+            if self.to_repeat.get(&number).is_some_and(|delayed| delayed.due == due)
+                && let Some(DelayedCall { call, attempts, .. }) = self.to_repeat.remove(&number)
+            {
+                return Some((call, attempts));
             }
         }
         self.queue.pop().map(|call| (call, 0))
@@ -220,7 +249,7 @@ impl ProviderLane {
         if let Some(rate) = &mut self.rate {
             rate.begin(now);
         }
-        self.breaker.begin();
+        self.breaker.begin(self.begun);
         self.retried += u64::from(attempts > 0);
         let begun = self.begun;
         self.begun += 1;
@@ -257,16 +286,18 @@ impl ProviderLane {
             }
             AttemptOutcome::Failed => {
                 self.limit.ended(sample(SampleEnd::Failed), self.begun);
-                self.breaker.failed(running, now);
+                self.breaker.failed(begun, running, now);
                 self.repeat(call, attempt, None, now)
             }
             AttemptOutcome::Busy(retry_after) => {
+                let pause = retry_after.unwrap_or_default().min(PAUSE_MAX);
+                self.not_before = self.not_before.max(now.after(pause));
                 self.limit.ended(sample(SampleEnd::Busy), self.begun);
-                self.breaker.failed(running, now);
+                self.breaker.failed(begun, running, now);
                 self.repeat(call, attempt, retry_after, now)
             }
             AttemptOutcome::Cancelled => {
-                self.breaker.cancelled();
+                self.breaker.cancelled(begun);
                 AttemptEnd::Over
             }
         }
@@ -284,8 +315,9 @@ impl ProviderLane {
             return AttemptEnd::Over;
         }
         let Some(wait) = self.retries.spend(attempt, retry_after) else { return AttemptEnd::Over };
-        self.delayed.push(Reverse((now.after(wait), call.number)));
-        self.to_repeat.insert(call.number, (call, attempt));
+        let due = now.after(wait);
+        self.delayed.push(Reverse((due, call.number)));
+        self.to_repeat.insert(call.number, DelayedCall { call, attempts: attempt, due });
         AttemptEnd::Again
     }
 
@@ -297,13 +329,12 @@ impl ProviderLane {
     /// When [`Self::next`] may have something to do that it has not now, if no call ends or comes before.
     /// None: never.
     pub fn wakes(&self, now: Tick) -> Option<Tick> {
-        let due = self.delayed.peek().map(|Reverse((due, _))| *due);
         if self.limit.limit() <= self.in_flight() {
             return None;
         }
+        let due = self.delayed.peek().map(|Reverse((due, _))| *due);
         let waiting = if self.queue.len() > 0 { Some(now) } else { due };
-        let opens = self.rate.as_ref().map_or(Tick::ZERO, RateGate::opens);
-        waiting.map(|waiting| waiting.max(opens).max(now))
+        Some(waiting?.max(self.opens()?).max(now))
     }
 
     /// What it does.
@@ -312,7 +343,7 @@ impl ProviderLane {
             in_flight: self.in_flight(),
             limit: self.limit.limit(),
             waiting: self.queue.len() + self.to_repeat.len(),
-            is_left_alone: self.breaker.is_open(),
+            is_left_alone: self.breaker.closed_until().is_some(),
             attempts: self.begun,
             retries: self.retried,
         }

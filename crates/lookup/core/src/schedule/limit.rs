@@ -4,8 +4,8 @@
 //! was before it grew is proven. If more calls than that run and two of them fail, or a provider says that
 //! it is busy, the limit goes back, and grows again the more slowly the more often that was too much: a
 //! provider that fails above a number of calls seldom sees one too many. If calls fail although no more
-//! run than is proven, that is noise, unless they are many; then the limit is cut, as it is when calls
-//! take much longer than they used to.
+//! run than is proven, that is noise, unless they are many; then the limit is cut. It is also cut when
+//! calls beyond what is proven take much longer than calls used to.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const LIMIT_AT_FIRST: u32 = 8;
 const SUSPECTS_MAX: u32 = 2;
 
 /// Share of the limit that is left after a cut.
-const CUT_NUMERATOR: u32 = 7;
-const CUT_DENOMINATOR: u32 = 10;
+const CUT_NUMERATOR: u64 = 7;
+const CUT_DENOMINATOR: u64 = 10;
 
 /// Calls that go well with the limit used up before it grows by one: after it was first too high, and
 /// most.
@@ -109,7 +109,7 @@ impl AdaptiveLimit {
     /// A call ended. `begun` calls have begun so far.
     pub fn ended(&mut self, sample: CallSample, begun: u64) {
         match sample.end {
-            SampleEnd::Answered(latency) => self.answered(sample.in_flight, latency, begun),
+            SampleEnd::Answered(latency) => self.answered(sample, latency, begun),
             _ if sample.number < self.changed_at => {
                 // It ran beside more than run now; but so few may be too many as well.
                 let below = sample.in_flight.saturating_sub(1).max(self.proven);
@@ -130,23 +130,28 @@ impl AdaptiveLimit {
     fn go_below(&mut self, in_flight: u32, begun: u64) {
         let below = in_flight.saturating_sub(1).max(1);
         let is_proven_wrong = below < self.proven;
-        self.probe_after = match self.is_fast {
-            true => PROBE_AFTER,
-            false => (self.probe_after * 2).min(PROBE_AFTER_MAX),
-        };
+        // One at a time fails for other reasons.
+        if !self.is_fast && 1 < in_flight {
+            self.probe_after = (self.probe_after * 2).min(PROBE_AFTER_MAX);
+        }
+        // Some may have begun early in a burst: how few ran then tells little.
         self.limit = match is_proven_wrong {
-            true => self.cut().min(below),
+            true => self.cut(),
             false => self.limit.min(below),
         };
         self.proven = self.proven.min(self.limit);
         self.changed(begun);
     }
 
-    fn answered(&mut self, in_flight: u32, latency: Duration, begun: u64) {
+    fn answered(&mut self, sample: CallSample, latency: Duration, begun: u64) {
+        let CallSample { number, in_flight, .. } = sample;
         let fastest = self.fastest.map_or(latency, |fastest| fastest.min(latency));
         // A thousandth more each time: a provider that becomes slower for good is not held to the past.
         self.fastest = Some(fastest + fastest / 1000);
-        self.since.slow += u32::from(SLOW_MIN.max(fastest * SLOW_FACTOR) < latency);
+        // With fewer calls it would be the provider's own pace.
+        let is_full = self.limit <= in_flight && self.changed_at <= number;
+        let is_slow = SLOW_MIN.max(fastest * SLOW_FACTOR) < latency;
+        self.since.slow += u32::from(is_full && is_slow && self.proven < in_flight);
         self.since.good += u32::from(self.limit <= in_flight);
         let SinceChange { good, slow, .. } = self.since;
         if self.limit < slow && good / 2 < slow {
@@ -158,10 +163,19 @@ impl AdaptiveLimit {
         if in_flight <= self.proven {
             self.within(false, begun);
         }
-        if self.limit <= good / 2 || self.is_fast && self.limit <= good {
-            self.proven = self.proven.max(self.limit);
+        if self.proven < self.limit
+            && (self.limit <= good / 2 || self.is_fast && self.limit <= good)
+        {
+            self.proven = self.limit;
+            if !self.is_fast {
+                self.probe_after = (self.probe_after / 2).max(PROBE_AFTER);
+            }
         }
-        let wanted = if self.is_fast { self.limit } else { self.probe_after.max(2 * self.limit) };
+        let wanted = if self.is_fast {
+            self.limit
+        } else {
+            self.probe_after.max(self.limit.saturating_mul(2))
+        };
         if wanted <= self.since.good && self.limit < self.ceiling {
             let step = if self.is_fast { (self.limit / 2).max(1) } else { 1 };
             self.limit = self.limit.saturating_add(step).min(self.ceiling);
@@ -183,7 +197,8 @@ impl AdaptiveLimit {
     }
 
     fn cut(&self) -> u32 {
-        (self.limit * CUT_NUMERATOR / CUT_DENOMINATOR).max(1)
+        let cut = u64::from(self.limit) * CUT_NUMERATOR / CUT_DENOMINATOR;
+        u32::try_from(cut).unwrap_or(u32::MAX).max(1)
     }
 
     fn changed(&mut self, begun: u64) {

@@ -75,6 +75,11 @@ impl FairQueue {
         self.places.len()
     }
 
+    /// Whether a call waits.
+    pub fn contains(&self, number: CallNumber) -> bool {
+        self.places.contains_key(&number)
+    }
+
     /// Adds a call behind those of its user.
     pub fn push(&mut self, call: QueuedCall) {
         self.places.insert(call.number, (call.class, call.user));

@@ -123,19 +123,27 @@ fn a_call_is_made_again_when_the_provider_says() {
     assert_eq!(lane.next(at_ms(2_000)), None);
     let permit = started(&mut lane, due);
     assert_eq!((permit.attempt(), lane.status().retries), (2, 1));
-    // Not beyond its deadline, and not at all if it must not be made twice.
-    let later = AttemptOutcome::Busy(Some(Duration::from_secs(u64::MAX)));
-    assert_eq!(lane.end(permit, later, due), AttemptEnd::Over);
+    assert_eq!(lane.end(permit, AttemptOutcome::Answered, due), AttemptEnd::Over);
+    // Not at all if it must not be made twice, nor after it was cancelled.
     let once = QueuedCall { is_idempotent: false, ..call(2, CallClass::Operator, 1) };
     lane.submit(once, due).expect("room");
     let permit = started(&mut lane, due);
     assert_eq!(lane.end(permit, AttemptOutcome::Failed, due), AttemptEnd::Over);
-    // Nor after it was cancelled.
     lane.submit(call(3, CallClass::Operator, 1), due).expect("room");
     let permit = started(&mut lane, due);
     assert_eq!(lane.end(permit, AttemptOutcome::Failed, due), AttemptEnd::Again);
     assert!(lane.cancel(CallNumber(3)));
-    assert_eq!(lane.next(at_ms(60_000)), None);
+    assert_eq!(lane.next(at_ms(30_000)), None);
+    // Not beyond its deadline. Meanwhile no other call begins, but for a minute at most.
+    lane.submit(call(4, CallClass::Operator, 1), at_ms(30_000)).expect("room");
+    let permit = started(&mut lane, at_ms(30_000));
+    let later = AttemptOutcome::Busy(Some(Duration::from_secs(u64::MAX)));
+    assert_eq!(lane.end(permit, later, at_ms(30_000)), AttemptEnd::Over);
+    let late = QueuedCall { deadline: at_ms(200_000), ..call(5, CallClass::Operator, 1) };
+    lane.submit(late, at_ms(30_000)).expect("room");
+    assert_eq!((lane.next(at_ms(89_999)), lane.wakes(at_ms(30_000))), (None, Some(at_ms(90_000))));
+    let permit = started(&mut lane, at_ms(90_000));
+    lane.end(permit, AttemptOutcome::Answered, at_ms(90_000));
 }
 
 #[test]
@@ -148,27 +156,67 @@ fn a_provider_that_fails_again_and_again_is_left_alone() {
         lane.end(permit, AttemptOutcome::Failed, now);
     };
     (0..4).for_each(|number| fail(&mut lane, number, Tick::ZERO));
-    lane.submit(once(98), Tick::ZERO).expect("room");
     fail(&mut lane, 4, Tick::ZERO);
     let pause = Duration::from_millis(500);
     assert_eq!(lane.submit(once(5), Tick::ZERO), Err(CallRefusal::LeftAlone(pause)));
-    // What waits is told.
-    assert_eq!(
-        lane.next(Tick::ZERO),
-        Some(StartedCall::Refuse(once(4), CallRefusal::LeftAlone(pause)))
-    );
-    // One call tries it; meanwhile others do not wait. The next pause is longer.
+    assert_eq!(lane.next(Tick::ZERO), None);
+    // One call tries it; meanwhile others do not begin. The next pause is longer.
     lane.submit(once(6), at_ms(500)).expect("it is tried");
+    lane.submit(once(7), at_ms(500)).expect("it is tried");
     let permit = started(&mut lane, at_ms(500));
-    assert_eq!(lane.submit(once(7), at_ms(500)), Err(CallRefusal::LeftAlone(Duration::ZERO)));
+    assert_eq!(lane.submit(once(8), at_ms(500)), Err(CallRefusal::LeftAlone(pause)));
+    assert_eq!((lane.next(at_ms(500)), lane.wakes(at_ms(500))), (None, None));
     lane.end(permit, AttemptOutcome::Failed, at_ms(500));
     assert_eq!(
         lane.submit(once(8), at_ms(600)),
         Err(CallRefusal::LeftAlone(Duration::from_millis(900)))
     );
+    // What waits goes on waiting. A call that is cancelled says nothing: another tries.
+    assert_eq!((lane.next(at_ms(600)), lane.wakes(at_ms(600))), (None, Some(at_ms(1_500))));
+    let permit = started(&mut lane, at_ms(1_500));
+    assert_eq!(permit.call().number, CallNumber(7));
+    lane.end(permit, AttemptOutcome::Cancelled, at_ms(1_500));
     lane.submit(once(9), at_ms(1_500)).expect("it is tried");
     let permit = started(&mut lane, at_ms(1_500));
     lane.end(permit, AttemptOutcome::Answered, at_ms(1_500));
     assert!(!lane.status().is_left_alone);
     lane.submit(once(10), at_ms(1_500)).expect("it answers");
+}
+
+#[test]
+fn calls_from_before_do_not_end_a_trial() {
+    let options = ProviderLaneOptions { concurrency_max: Some(10), waiting_max: 100, ..OPTIONS };
+    let mut lane = ProviderLane::new(options);
+    let once = |number| QueuedCall { is_idempotent: false, ..call(number, CallClass::Operator, 1) };
+    for number in 0..7 {
+        lane.submit(once(number), Tick::ZERO).expect("room");
+    }
+    let mut permits: Vec<_> = (0..7).map(|_| started(&mut lane, Tick::ZERO)).collect();
+    let mut stragglers = permits.split_off(6);
+    // The first six fail; the breaker waits for the seventh.
+    for permit in permits {
+        lane.end(permit, AttemptOutcome::Failed, Tick::ZERO);
+    }
+    assert!(!lane.status().is_left_alone);
+    lane.submit(once(7), Tick::ZERO).expect("room");
+    stragglers.push(started(&mut lane, Tick::ZERO));
+    let straggler = stragglers.pop().expect("the eighth");
+    lane.end(stragglers.remove(0), AttemptOutcome::Failed, Tick::ZERO);
+    assert!(lane.status().is_left_alone);
+    lane.submit(once(8), at_ms(500)).expect("it is tried");
+    let trial = started(&mut lane, at_ms(500));
+    lane.submit(once(9), at_ms(501)).expect_err("a call tries it");
+    lane.end(straggler, AttemptOutcome::Failed, at_ms(501));
+    let pause = Duration::from_millis(500);
+    assert_eq!(lane.submit(once(9), at_ms(501)), Err(CallRefusal::LeftAlone(pause)));
+    lane.end(trial, AttemptOutcome::Answered, at_ms(502));
+    lane.submit(once(9), at_ms(502)).expect("it answers");
+}
+
+#[test]
+#[should_panic(expected = "each call has its own number")]
+fn two_calls_with_one_number_are_a_defect() {
+    let mut lane = ProviderLane::new(OPTIONS);
+    lane.submit(call(1, CallClass::Operator, 1), Tick::ZERO).expect("room");
+    let _never = lane.submit(call(1, CallClass::Bid, 2), Tick::ZERO);
 }

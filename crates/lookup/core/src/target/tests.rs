@@ -6,13 +6,20 @@ use crate::query::{QueryLimits, Vocabulary, parse};
 
 const NOW: i64 = 1_296_000_000;
 
-#[track_caller]
-fn check(call: &ProviderCall, query: &str, bound: &[(&str, &[&str])], want: &str) {
+/// Values of keys that a step is repeated for.
+type Bound<'b> = &'b [(&'b str, &'b [&'b str])];
+
+fn of(call: &ProviderCall, query: &str, bound: Bound<'_>) -> Result<String, UnsendableValue> {
     let query = parse(query, &Vocabulary::open(), QueryLimits::default()).expect(query);
     let list = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
     let bound = bound.iter().map(|(key, values)| ((*key).to_owned(), list(values))).collect();
     let values = CallValues { conditions: &query.conditions, bound: &bound, now: NOW };
-    assert_eq!(target(call, values), want);
+    target(call, values)
+}
+
+#[track_caller]
+fn check(call: &ProviderCall, query: &str, bound: Bound<'_>, want: &str) {
+    assert_eq!(of(call, query, bound).as_deref(), Ok(want));
 }
 
 #[test]
@@ -46,7 +53,7 @@ fn conditions_and_literals_become_parameters() {
 fn several_values_are_joined_or_repeated() {
     let joined = KeyParameter { joined_by: Some(",".to_owned()), ..needs("file") };
     let call = |parameter| call("files", &["file"], vec![parameter]);
-    let bound: &[(&str, &[&str])] = &[("file", &["a", "b&c"])];
+    let bound: Bound<'_> = &[("file", &["a", "b&c"])];
     check(&call(needs("file")), "file file in [x, y]", bound, "/files?file=a&file=b%26c");
     check(&call(joined.clone()), "file", bound, "/files?file=a%2Cb%26c");
     check(&call(joined), "file file in [x, y]", &[], "/files?file=x%2Cy");
@@ -59,4 +66,22 @@ fn parameters_may_be_in_the_path() {
     check(&call, "file dataset='/a b/+' run=1", &[], "/d/%2Fa%20b%2F%2B/files?run=1");
     // A value with braces is no parameter.
     check(&call, "file dataset='{run}'", &[], "/d/%7Brun%7D/files");
+}
+
+#[test]
+fn values_that_would_mean_something_else_are_not_sent() {
+    let mut in_path = call("files", &["file"], vec![needs("dataset")]);
+    in_path.path = "/d/{dataset}/files".to_owned();
+    for value in ["..", ".", "\"\""] {
+        let refused = of(&in_path, &format!("file dataset={value}"), &[]);
+        let value = value.trim_matches('"').to_owned();
+        assert_eq!(refused, Err(UnsendableValue::NoSegment(value)));
+    }
+    check(&in_path, "file dataset=...", &[], "/d/.../files");
+    let joined = KeyParameter { joined_by: Some(",".to_owned()), ..needs("file") };
+    let joined = call("files", &["file"], vec![joined]);
+    let refused = of(&joined, "file", &[("file", &["a,b"])]);
+    assert_eq!(refused, Err(UnsendableValue::HasSeparator("a,b".to_owned(), ",".to_owned())));
+    let refused = of(&joined, "file", &[("file", &[])]);
+    assert_eq!(refused, Err(UnsendableValue::NoValue("file".to_owned())));
 }

@@ -51,6 +51,7 @@ fn value() -> impl Strategy<Value = RecordValue> {
         any::<u64>().prop_map(RecordValue::Large),
         any::<f64>().prop_map(RecordValue::of_double),
         "[a1]{0,2}".prop_map(|text| RecordValue::Text(text.into())),
+        "-?[01]\\.[0-2]".prop_map(|text| RecordValue::of_text(&text)),
         any::<bool>().prop_map(RecordValue::Bool),
         Just(RecordValue::Absent),
     ]
