@@ -130,7 +130,7 @@ pub struct KeyParameter {
     pub from: Option<String>,
     /// The most values in one call.
     pub batch: usize,
-    /// What stands between several values. None: the parameter is repeated.
+    /// The separator of several values. None if the parameter is repeated instead.
     pub joined_by: Option<String>,
     /// Whether values may have `*`.
     pub takes_patterns: bool,

@@ -25,7 +25,7 @@ pub struct RejectedCall {
 /// Why a call cannot be used. The first that holds is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// Its provider is none of those that may answer.
+    /// The query excludes its provider.
     OtherSystem,
     /// The provider has no such instance.
     NoInstance(String),
@@ -60,7 +60,7 @@ pub enum Rejection {
 impl Display for Rejection {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OtherSystem => f.write_str("is of a system that may not answer"),
+            Self::OtherSystem => f.write_str("is of a system that the query excludes"),
             Self::NoInstance(name) => write!(f, "has no instance `{name}`"),
             Self::TakesNoCondition(key) => write!(f, "takes no condition on `{key}`"),
             Self::TakesNoPattern(key) => write!(f, "takes no `*` in values of `{key}`"),

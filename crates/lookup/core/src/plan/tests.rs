@@ -177,7 +177,7 @@ fn a_system_that_may_not_answer_finds_no_values() {
     block.from = Some("dbs.blocks".to_owned());
     assert_eq!(check(&map), []);
     let want = "no provider answers this query\n  rucio.files needs values of `block` from dbs.blocks, \
-                which is of a system that may not answer\n";
+                which is of a system that the query excludes\n";
     assert_eq!(view(&map, "file dataset=/a/b/c system=rucio"), want);
 }
 

@@ -76,7 +76,7 @@ impl<'q> TokenCursor<'q> {
         Err(self.unexpected(format!("there are more than {count} {what}"), "leave some out"))
     }
 
-    /// An error of a word that is none of those that are known.
+    /// An error at an unknown word, with the known ones.
     pub fn unknown<'k>(
         &self,
         at: Range<usize>,

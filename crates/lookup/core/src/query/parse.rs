@@ -37,7 +37,7 @@ pub fn parse(
     Ok(LookupQuery { fields, conditions, systems, instance, pipe })
 }
 
-/// What stands before the first `|`.
+/// The part before the first `|`.
 #[derive(Default)]
 struct QueryHead {
     fields: Vec<String>,

@@ -19,7 +19,7 @@ pub fn is_name(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether this can be the name of a key: it is none of the language's own words.
+/// Whether this can be the name of a key. Words of the language cannot.
 pub fn is_key_name(word: &str) -> bool {
     is_name(word) && !SPECIAL_KEYS.contains(&word) && !is_operator(word)
 }

@@ -206,7 +206,7 @@ impl ProviderLane {
         self.latency.saturating_mul(turns)
     }
 
-    /// The next call to start or to refuse. None if there is none for now: see [`Self::wakes`].
+    /// The next call to start or to refuse. None until [`Self::wakes`], or until a call comes or ends.
     pub fn next(&mut self, now: Tick) -> Option<StartedCall> {
         if self.limit.limit() <= self.in_flight() || now < self.opens()? {
             return None;

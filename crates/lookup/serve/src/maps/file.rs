@@ -238,7 +238,7 @@ fn read_key_parameter(s: &mut Section<'_>, key: String) -> KeyParameter {
     let joined_by = s.text(
         "join",
         Optional(","),
-        "What stands between several values. Absent: the parameter is repeated for each.",
+        "Separator of several values. Absent: the parameter is repeated for each.",
     );
     let takes_patterns = s.boolean("wildcards", false, "Whether values may contain `*`.");
     let pattern = s.text(
