@@ -4,8 +4,8 @@
 //! was before it grew is proven. If more calls than that run and two of them fail, or a provider says that
 //! it is busy, the limit goes back, and grows again the more slowly the more often that was too much: a
 //! provider that fails above a number of calls seldom sees one too many. If calls fail although no more
-//! run than is proven, that is noise, unless they are many; then the limit is cut. It is also cut when
-//! calls beyond what is proven take much longer than calls used to.
+//! run than is proven, that is noise, unless they are many; then the limit is cut. It also goes back if
+//! most calls beyond what is proven take much longer than calls used to.
 
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ const NOISE_SHARE: u32 = 5;
 
 /// A call that takes so many times as long as the fastest ones is slow.
 const SLOW_FACTOR: u32 = 4;
+
+/// After so many calls, most of how fast they once were is forgotten.
+const FORGETTING: u32 = 100_000;
 
 /// What is too short to tell anything.
 const SLOW_MIN: Duration = Duration::from_millis(20);
@@ -146,26 +149,26 @@ impl AdaptiveLimit {
     fn answered(&mut self, sample: CallSample, latency: Duration, begun: u64) {
         let CallSample { number, in_flight, .. } = sample;
         let fastest = self.fastest.map_or(latency, |fastest| fastest.min(latency));
-        // A thousandth more each time: a provider that becomes slower for good is not held to the past.
-        self.fastest = Some(fastest + fastest / 1000);
+        // A little more each time: a provider that becomes slower for good is not held to the past.
+        self.fastest = Some(fastest + fastest / FORGETTING);
         // With fewer calls it would be the provider's own pace.
         let is_full = self.limit <= in_flight && self.changed_at <= number;
         let is_slow = SLOW_MIN.max(fastest * SLOW_FACTOR) < latency;
         self.since.slow += u32::from(is_full && is_slow && self.proven < in_flight);
         self.since.good += u32::from(self.limit <= in_flight);
         let SinceChange { good, slow, .. } = self.since;
-        if self.limit < slow && good / 2 < slow {
-            self.limit = self.cut();
-            self.proven = self.proven.min(self.limit);
-            self.changed(begun);
-            return;
-        }
         if in_flight <= self.proven {
             self.within(false, begun);
         }
         if self.proven < self.limit
             && (self.limit <= good / 2 || self.is_fast && self.limit <= good)
         {
+            if good / 2 < slow {
+                self.limit = self.proven;
+                self.probe_after = (self.probe_after * 2).min(PROBE_AFTER_MAX);
+                self.changed(begun);
+                return;
+            }
             self.proven = self.limit;
             if !self.is_fast {
                 self.probe_after = (self.probe_after / 2).max(PROBE_AFTER);

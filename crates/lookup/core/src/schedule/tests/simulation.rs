@@ -25,6 +25,8 @@ struct World {
     failures_ppt: u64,
     /// Whether it says that it is busy, instead of failing.
     says_busy: bool,
+    /// Whether calls beyond its number take longer instead of failing.
+    slows: bool,
     seed: u64,
 }
 
@@ -35,6 +37,7 @@ const WORLD: World = World {
     service: Duration::from_millis(20),
     failures_ppt: 0,
     says_busy: false,
+    slows: false,
     seed: 1,
 };
 
@@ -73,12 +76,14 @@ fn simulated(world: World) -> Course {
                 course.given_up += 1;
                 continue;
             };
-            let is_beyond = running.len() >= world.provider_max;
+            let is_beyond = running.len() >= world.provider_max && !world.slows;
             course.overshot += u64::from(is_beyond);
             let is_failing = is_beyond || random.bits() % 1_000 < world.failures_ppt;
             // A provider with too much to do says so at once.
             let spread = Duration::from_micros(random.bits() % 4_000);
-            let took = if is_beyond { Duration::from_millis(1) } else { world.service + spread };
+            let beside = u32::try_from(running.len() / world.provider_max).expect("few");
+            let service = if world.slows { world.service * (1 + beside) } else { world.service };
+            let took = if is_beyond { Duration::from_millis(1) } else { service + spread };
             running.push(Reverse((now.after(took), permits.len() as u64)));
             permits.push(Some((permit, is_failing)));
             course.in_flight_max = course.in_flight_max.max(running.len());
@@ -147,6 +152,18 @@ fn a_limit_that_is_unknown_is_found_with_few_calls_too_many() {
             assert!(course.overshot * 20 <= world.calls, "{provider_max}: {course:?}");
             assert!(course.attempts * 10 <= world.calls * 11, "{provider_max}: {course:?}");
             assert!(course.elapsed < needed(world) * 125 / 100, "{provider_max}: {course:?}");
+        }
+    }
+}
+
+#[test]
+fn a_provider_that_slows_is_not_given_ever_more() {
+    for seed in 0..20 {
+        for provider_max in [1, 3, 10] {
+            let world = World { seed, provider_max, known: false, slows: true, ..WORLD };
+            let course = simulated(world);
+            assert_eq!((course.given_up, course.attempts), (0, world.calls), "{course:?}");
+            assert!(course.in_flight_max <= 8 * provider_max + 8, "{provider_max}: {course:?}");
         }
     }
 }
