@@ -18,27 +18,68 @@ pub fn make(path: &Path) -> io::Result<()> {
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Locks the directory at `path` for this process while the file lives. The error is
-/// [`io::ErrorKind::WouldBlock`], with the holder as its text, while another process holds it.
-pub fn lock(path: &Path) -> io::Result<File> {
+/// A held lock; dropping it unlocks.
+#[derive(Debug)]
+pub struct DirectoryLock(File);
+
+impl DirectoryLock {
+    /// Holds the lock of an open file. The error is [`TryLockError::WouldBlock`] while another holds
+    /// it.
+    ///
+    /// # Errors
+    /// See above, and those of the file system.
+    pub fn take(file: File) -> Result<Self, TryLockError> {
+        file.try_lock().map(|()| Self(file))
+    }
+}
+
+impl Drop for DirectoryLock {
+    /// Closing the file is not enough: a process that is being started has a copy of the descriptor
+    /// until it executes its program, and the lock would be held until then.
+    fn drop(&mut self) {
+        // On an error, closing does it.
+        let _unlocked = self.0.unlock();
+    }
+}
+
+/// Locks the directory at `path` for this process. The error is [`io::ErrorKind::WouldBlock`], with
+/// the holder as its text, while another process holds it.
+pub fn lock(path: &Path) -> io::Result<DirectoryLock> {
     let path = path.join(LOCK_NAME);
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-    match file.try_lock() {
-        Ok(()) => {
-            file.set_len(0)?;
-            file.seek(SeekFrom::Start(0))?;
-            write!(file, "process {}", std::process::id())?;
-            Ok(file)
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    // What the file contains only helps the operator.
+    let mut text = file.try_clone()?;
+    match DirectoryLock::take(file) {
+        Ok(lock) => {
+            text.set_len(0)?;
+            text.seek(SeekFrom::Start(0))?;
+            write!(text, "process {}", std::process::id())?;
+            Ok(lock)
         }
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // The holder's name only helps the operator.
-            let read = file.take(64).read_to_string(&mut holder);
+            let read = text.take(64).read_to_string(&mut holder);
             let is_known = read.is_ok() && !holder.is_empty();
             let holder = if is_known { holder.as_str() } else { "another process" };
             Err(io::Error::new(io::ErrorKind::WouldBlock, holder))
         }
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a process that is being started has: a copy of the descriptor, for an instant.
+    #[test]
+    fn a_lock_ends_with_its_owner_even_if_a_copy_of_the_descriptor_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = lock(folder.path()).unwrap();
+        let _copy = held.0.try_clone().unwrap();
+        let refused = lock(folder.path()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        lock(folder.path()).unwrap();
     }
 }

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::{Disk, DiskFile, directory};
+use super::directory::{self, DirectoryLock};
+use super::{Disk, DiskFile};
 
 /// A directory on the machine's disk.
 #[derive(Clone, Debug)]
@@ -43,13 +44,13 @@ impl DiskFolder {
 
 impl Disk for DiskFolder {
     type File = File;
-    type Lock = File;
+    type Lock = DirectoryLock;
 
     fn place(&self) -> String {
         self.path.display().to_string()
     }
 
-    fn lock(&self) -> io::Result<File> {
+    fn lock(&self) -> io::Result<DirectoryLock> {
         self.may_change()?;
         directory::lock(&self.path)
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use eventlog::disk::directory;
+use eventlog::disk::directory::{self, DirectoryLock};
 use redb::StorageBackend;
 use redb::backends::FileBackend;
 
@@ -52,13 +52,13 @@ impl DiskDirectory {
 }
 
 impl StoreDirectory for DiskDirectory {
-    type Lock = File;
+    type Lock = DirectoryLock;
 
     fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    fn lock(&self) -> io::Result<File> {
+    fn lock(&self) -> io::Result<DirectoryLock> {
         directory::lock(&self.path)
     }
 
