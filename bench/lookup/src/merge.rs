@@ -113,6 +113,7 @@ fn call(place: &str) -> ProviderCall {
         parameters: Vec::new(),
         ttl: Duration::ZERO,
         empty_ttl: Duration::ZERO,
+        stale_ttl: Duration::ZERO,
         records_typical: 1,
     }
 }

@@ -17,9 +17,9 @@ pub use connection::CacheConnection;
 pub use keys::CacheKeys;
 
 use crate::load::report::row;
+use crate::load::target::HttpTarget;
 use crate::load::{CallAnswer as _, CallFailure, LoadReport, Verdict, Workload};
 use crate::origin::{OBJECT_BYTES_MAX, ObjectBody};
-use crate::target::HttpTarget;
 use keys::KeyDraws;
 
 /// What a load asks for.

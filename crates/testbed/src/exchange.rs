@@ -16,8 +16,8 @@ pub use beacons::Beacons;
 pub use connection::HttpConnection;
 
 use crate::load::report::row;
+use crate::load::target::HttpTarget;
 use crate::load::{CallFailure, FollowUp, LoadReport, Workload};
-use crate::target::HttpTarget;
 use crate::traffic::{RequestId, Traffic};
 use answer::{AnswerKind, judge};
 use connection::AuctionEndpoint;

@@ -11,7 +11,7 @@ pub mod live;
 pub mod load;
 pub mod origin;
 pub mod pacer;
+pub mod provider;
 mod scan;
 pub mod server;
-mod target;
 pub mod traffic;

@@ -7,6 +7,7 @@ mod options;
 pub(crate) mod report;
 mod schedule;
 mod tally;
+pub(crate) mod target;
 mod ticker;
 mod workload;
 

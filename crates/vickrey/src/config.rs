@@ -15,6 +15,7 @@ use exchange_core::Dsp;
 use exchange_serve::Exchange;
 use exchange_serve::campaigns::unknown_seat;
 use live_serve::{Live, LiveConfig, SigningKey};
+use lookup_serve::{Lookup, check_maps};
 use pacer_serve::registry::CheckedFiles;
 use pacer_serve::wire::PacerConfig;
 use pacer_serve::{Spender, check_files};
@@ -38,6 +39,7 @@ pub(crate) fn services() -> Services {
         .with::<Pacer>()
         .with::<Live>()
         .with::<Cache>()
+        .with::<Lookup>()
         .link::<Exchange>(budgets::link)
         .link::<Exchange>(markup_store::link)
         .link::<Pacer>(budgets::link_pacer)
@@ -198,6 +200,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
         }
     };
     let campaigns = checked_campaigns(file, &loaded.value)?;
+    let providers = checked_maps(file, &loaded.value)?;
     let exchange = loaded.value.service::<Exchange>();
     let found = json!({
         "file": file.display().to_string(),
@@ -206,6 +209,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
         "dsps": exchange.map(|exchange| exchange.market.dsps.len()),
         "accounts": campaigns.as_ref().map(|checked| checked.accounts),
         "campaigns": campaigns.as_ref().map(|checked| checked.campaigns),
+        "providers": providers,
         "sources": sources.paths().map(|path| path.display().to_string()).collect::<Vec<_>>(),
         "watch_ms": u64::try_from(loaded.value.watch.as_millis())?,
         "warnings": warnings(&loaded.value, campaigns.as_ref()),
@@ -224,10 +228,20 @@ fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option
     budgets.map(check).transpose()
 }
 
+/// How many providers the maps of look-ups describe. None without [lookup].
+fn checked_maps(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<usize>> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let check = |lookup| check_maps(lookup, folder).map_err(CommandFailure::usage);
+    let maps = config.service::<Lookup>().map(check).transpose()?;
+    Ok(maps.map(|maps| maps.map.providers.len()))
+}
+
 fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let (loaded, sources) = loaded(file)?;
     let exchange = loaded.value.service::<Exchange>();
     let campaigns = checked_campaigns(file, &loaded.value)?;
+    let providers = checked_maps(file, &loaded.value)?
+        .map_or_else(String::new, |count| format!("providers of look-ups: {count}; "));
     let dsps = exchange.map(|exchange| &exchange.market.dsps[..]);
     let exchange = match dsps {
         Some([_]) => "exchange with 1 DSP".to_owned(),
@@ -246,7 +260,11 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
             format!("accounts: {accounts}, campaigns: {campaigns}; ")
         },
     );
-    writeln!(out, "{}: no problems; {exchange}; {defined}{paths} {noun}, {watch}", file.display())?;
+    writeln!(
+        out,
+        "{}: no problems; {exchange}; {defined}{providers}{paths} {noun}, {watch}",
+        file.display()
+    )?;
     for warning in warnings(&loaded.value, campaigns.as_ref()) {
         writeln!(out, "warning: {warning}")?;
     }

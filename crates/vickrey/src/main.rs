@@ -46,6 +46,8 @@ enum CliCommand {
     Dsp(peers::dsp::DspArgs),
     /// Run a simulated origin for a cache to stand in front of
     Origin(peers::origin::OriginArgs),
+    /// Run simulated data providers, for look-ups to call
+    Provider(peers::provider::ProviderArgs),
     /// Put load on a service and measure it
     #[command(subcommand)]
     Hammer(peers::hammer::HammerCommand),
@@ -120,6 +122,7 @@ fn main() -> std::process::ExitCode {
         CliCommand::Explain(args) => explain::run(&args),
         CliCommand::Dsp(args) => peers::dsp::run(&args),
         CliCommand::Origin(args) => peers::origin::run(&args),
+        CliCommand::Provider(args) => peers::provider::run(&args),
         CliCommand::Hammer(command) => peers::hammer::run(&command),
         CliCommand::Log(command) => log::run(&command),
         CliCommand::Simulate(command) => simulate::run(&command),

@@ -1,4 +1,8 @@
-//! `vickrey query`: what a query to many data providers means, and how it would be answered.
+//! `vickrey query`: asks many data providers one question, or says what it means and how it would be
+//! answered.
+
+mod answer;
+mod ask;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,30 +13,38 @@ use clap::{ArgGroup, Args};
 use lookup_core::map::ProviderMap;
 use lookup_core::plan::{self, PlanView};
 use lookup_core::query::{self, LookupQuery, QueryLimits, Vocabulary};
+use lookup_serve::MapProblems;
 use lookup_serve::maps::load_maps;
 
 use crate::command::exit::{CommandFailure, Exit};
 use crate::command::table::print_json;
+use answer::AnswerFormat;
+use ask::{AskArgs, ask};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-#[command(group = ArgGroup::new("result").required(true).args(["parse", "explain"]))]
+#[command(group = ArgGroup::new("instead").args(["parse", "explain"]))]
 pub(crate) struct QueryArgs {
     /// The query; `-` reads it from standard input
     query: String,
-    /// Print what the query means, as JSON. Without --maps, keys are not checked
+    #[command(flatten)]
+    asking: AskArgs,
+    /// Print what the query means, as JSON, instead. Without --maps, keys are not checked
     #[arg(long)]
     parse: bool,
-    /// Print which providers would be called and in which order, with their limits, about how many calls
-    /// that would be, and why other providers would not be called
+    /// Print instead which providers would be called and in which order, with their limits, about how
+    /// many calls that would be, and why other providers would not be called
     #[arg(long, requires = "maps")]
     explain: bool,
     /// Files that describe the providers, such as 'maps/*.toml'
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", requires = "instead")]
     maps: Option<String>,
-    /// Print the plan as JSON
+    /// Print the answer, or the plan, as JSON
     #[arg(long)]
     json: bool,
+    /// Print the answer as CSV
+    #[arg(long, conflicts_with_all = ["json", "instead"])]
+    csv: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -41,13 +53,25 @@ Queries name what is wanted, then conditions, then what happens to the records:
   file dataset=/a/b/c | grep file.size>10, file.name | sort file.size- | limit 10
   /a/b/c                        stands for dataset=/a/b/c
   file run between [1, 9] system=dbs instance=prod/global | sum(file.size), median(file.size)
+
+Exits 0 with the whole answer, 1 if it lacks what some providers did not say, 69 if there is none.
 docs/lookup.md explains all of it.";
 
 pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Exit> {
     let map = args.maps.as_deref().map(read_maps).transpose()?;
     let vocabulary = map.as_ref().map_or_else(Vocabulary::open, ProviderMap::vocabulary);
     let limits = QueryLimits::default();
-    let parsed = query::parse(&text(&args.query, limits)?, &vocabulary, limits);
+    let text = text(&args.query, limits)?;
+    if !args.parse && !args.explain {
+        // The server knows the keys.
+        let format = match (args.json, args.csv) {
+            (true, _) => AnswerFormat::Json,
+            (_, true) => AnswerFormat::Csv,
+            _ => AnswerFormat::Table,
+        };
+        return ask(&text, &args.asking, format);
+    }
+    let parsed = query::parse(&text, &vocabulary, limits);
     let query =
         parsed.map_err(|error| CommandFailure::usage(format!("the query is wrong: {error}")))?;
     match map.filter(|_| args.explain) {
@@ -73,12 +97,9 @@ fn text(query: &str, limits: QueryLimits) -> anyhow::Result<Cow<'_, str>> {
 }
 
 fn read_maps(pattern: &str) -> anyhow::Result<ProviderMap> {
-    load_maps(Path::new(""), pattern).map_err(|problems| {
-        let count = problems.len();
-        let noun = if count == 1 { "problem" } else { "problems" };
-        let listed: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-        CommandFailure::usage(format!("{count} {noun} in the maps{listed}"))
-    })
+    load_maps(Path::new(""), pattern)
+        .map(|maps| maps.map)
+        .map_err(|problems| CommandFailure::usage(MapProblems::from(problems)))
 }
 
 fn explain(map: &ProviderMap, query: &LookupQuery, is_json: bool) -> anyhow::Result<Exit> {

@@ -10,4 +10,4 @@ mod tests;
 
 pub use aggregates::AggregateValue;
 pub use comparisons::{holds, satisfies};
-pub use stages::{PipeResult, retain, run};
+pub use stages::{PipeResult, retain, retain_rows, run};

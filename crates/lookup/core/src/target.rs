@@ -16,6 +16,8 @@ mod tests;
 pub struct CallValues<'v> {
     /// The conditions of the query.
     pub conditions: &'v [QueryCondition],
+    /// Keys of those that the call takes.
+    pub takes: &'v [String],
     /// Values of keys that a step is repeated for, at most a chunk of each. They stand above conditions.
     pub bound: &'v HashMap<String, Vec<String>>,
     /// Seconds since 1970, for spans before now.
@@ -68,7 +70,7 @@ pub fn target(call: &ProviderCall, values: CallValues<'_>) -> Result<String, Uns
 fn arguments<'p>(
     name: &'p str,
     source: &'p ParameterSource,
-    CallValues { conditions, bound, now }: CallValues<'p>,
+    CallValues { conditions, takes, bound, now }: CallValues<'p>,
 ) -> Result<Vec<(&'p str, Cow<'p, str>)>, UnsendableValue> {
     let of = match source {
         ParameterSource::Literal(value) => return Ok(vec![(name, value.into())]),
@@ -78,6 +80,7 @@ fn arguments<'p>(
         return several(name, of, values.iter().map(|value| value.as_str().into()).collect());
     }
     let condition = conditions.iter().find(|condition| condition.key == of.key);
+    let condition = condition.filter(|condition| takes.contains(&condition.key));
     let range = of.range.as_ref();
     Ok(match (condition.map(|condition| &condition.test), range) {
         (None, _) => Vec::new(),
@@ -95,6 +98,16 @@ fn arguments<'p>(
         }
         (Some(QueryTest::Between(_) | QueryTest::Last(_)), None) => Vec::new(),
     })
+}
+
+/// The values that a condition lists, as they are sent.
+pub fn listed_values(condition: &QueryCondition) -> Vec<String> {
+    let values = match &condition.test {
+        QueryTest::Is(value) => std::slice::from_ref(value),
+        QueryTest::In(values) => values,
+        QueryTest::Between(_) | QueryTest::Last(_) => &[],
+    };
+    values.iter().map(|value| text_of(value).into_owned()).collect()
 }
 
 fn several<'p>(

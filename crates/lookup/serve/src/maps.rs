@@ -7,6 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use hyper::header::HeaderMap;
 use lookup_core::map::{CallId, MapPlace, MapProblem, ProviderMap, check};
 use runtime::config::{ConfigProblem, load, matching};
 
@@ -14,11 +15,20 @@ use file::{MapFile, TablePlace};
 
 pub use file::read;
 
+/// The providers, and what is secret about them.
+#[derive(Clone, Debug, Default)]
+pub struct LoadedMaps {
+    /// The map.
+    pub map: ProviderMap,
+    /// Header fields of requests, by provider.
+    pub headers: Vec<HeaderMap>,
+}
+
 /// Reads the files that a pattern matches, such as `maps/*.toml`, relative to a folder.
 ///
 /// # Errors
 /// Every problem of all files, or of what they say together.
-pub fn load_maps(folder: &Path, pattern: &str) -> Result<ProviderMap, Vec<ConfigProblem>> {
+pub fn load_maps(folder: &Path, pattern: &str) -> Result<LoadedMaps, Vec<ConfigProblem>> {
     let problem = |remedy: String| ConfigProblem {
         file: None,
         line: None,
@@ -31,12 +41,12 @@ pub fn load_maps(folder: &Path, pattern: &str) -> Result<ProviderMap, Vec<Config
     if paths.is_empty() {
         return Err(vec![problem("no file matches".to_owned())]);
     }
-    let mut map = ProviderMap::default();
+    let mut maps = LoadedMaps::default();
     let (mut places, mut problems) = (BTreeMap::new(), Vec::new());
     for path in &paths {
         let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
         match load(path, read) {
-            Ok(file) => add(&mut map, &mut places, file, &shown),
+            Ok(file) => add(&mut maps, &mut places, file, &shown),
             Err(found) => problems.extend(found.iter().map(|problem| {
                 let file = problem.file.clone().or_else(|| Some(shown.clone()));
                 ConfigProblem { file, ..problem.clone() }
@@ -45,9 +55,9 @@ pub fn load_maps(folder: &Path, pattern: &str) -> Result<ProviderMap, Vec<Config
     }
     // What is missing may be in a file that could not be read.
     if problems.is_empty() {
-        problems = check(&map).into_iter().map(|found| placed(&places, found)).collect();
+        problems = check(&maps.map).into_iter().map(|found| placed(&places, found)).collect();
     }
-    if problems.is_empty() { Ok(map) } else { Err(problems) }
+    if problems.is_empty() { Ok(maps) } else { Err(problems) }
 }
 
 /// Where the tables of a map are: file, line and path of keys.
@@ -60,7 +70,8 @@ struct FilePlace {
 }
 
 /// Adds a file to the map.
-fn add(map: &mut ProviderMap, places: &mut Places, file: MapFile, name: &str) {
+fn add(maps: &mut LoadedMaps, places: &mut Places, file: MapFile, name: &str) {
+    let LoadedMaps { map, headers } = maps;
     let (keys, providers) = (map.keys.len(), map.providers.len());
     let moved = |call: CallId| CallId { provider: call.provider + providers, ..call };
     for TablePlace { place, line } in file.places {
@@ -83,6 +94,7 @@ fn add(map: &mut ProviderMap, places: &mut Places, file: MapFile, name: &str) {
     }
     map.keys.extend(file.map.keys);
     map.providers.extend(file.map.providers);
+    headers.extend(file.headers);
 }
 
 /// A problem of the map, in the file that it is about.

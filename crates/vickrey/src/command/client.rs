@@ -1,4 +1,4 @@
-//! A client of an admin listener, with JSON both ways.
+//! A client of an admin listener, or of look-ups, with JSON both ways.
 //!
 //! Owns the messages of refusals. Knows no paths.
 
@@ -36,7 +36,25 @@ const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
 /// Variable that names the actor for the audit.
 const ACTOR: &str = "VICKREY_ACTOR";
 
+/// What kind of listener a client asks, for messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListenerKind {
+    noun: &'static str,
+    /// The argument that names its URL.
+    argument: &'static str,
+    /// Whether it is sent the token of administrators.
+    is_admin: bool,
+}
+
+impl ListenerKind {
+    const ADMIN: Self = Self { noun: "admin listener", argument: "--admin", is_admin: true };
+    /// That of look-ups.
+    pub(crate) const LOOKUP: Self =
+        Self { noun: "listener of look-ups", argument: "--server", is_admin: false };
+}
+
 pub(crate) struct ApiClient {
+    kind: ListenerKind,
     url: String,
     http: HttpClient,
     runtime: Runtime,
@@ -84,7 +102,13 @@ impl ApiRefusal {
 impl ApiClient {
     /// For a listener at `http://host:port` or `https://host:port`.
     pub(crate) fn new(asking: &ApiArgs) -> anyhow::Result<Self> {
-        let url = asking.admin.trim_end_matches('/');
+        Self::of(ListenerKind::ADMIN, &asking.admin, asking.ca.as_deref())
+    }
+
+    /// For a listener of any kind, verified by the authorities of a file.
+    pub(crate) fn of(kind: ListenerKind, url: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
+        let ListenerKind { argument, is_admin, .. } = kind;
+        let url = url.trim_end_matches('/');
         let (is_tls, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("https", rest)) => (true, rest),
@@ -93,18 +117,18 @@ impl ApiClient {
         let fits = |byte: u8| byte.is_ascii_graphic() && !b"/?#@".contains(&byte);
         if rest.is_empty() || !rest.bytes().all(fits) {
             let message = format!(
-                "--admin {}: needs the form http://127.0.0.1:9464 or https://admin.example",
+                "{argument} {}: needs the form http://127.0.0.1:9464 or https://admin.example",
                 masked_url(url)
             );
             return Err(CommandFailure::usage(message));
         }
-        if asking.ca.is_some() && !is_tls {
+        if ca.is_some() && !is_tls {
             return Err(CommandFailure::usage(format!(
-                "--ca goes with https, but --admin is {url}"
+                "--ca goes with https, but {argument} is {url}"
             )));
         }
-        let authorities = asking.ca.as_deref().map(read_authorities).transpose()?;
-        let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        let authorities = ca.map(read_authorities).transpose()?;
+        let token = std::env::var(TOKEN).ok().filter(|token| is_admin && !token.is_empty());
         if token.as_ref().is_some_and(|token| !token.bytes().all(|b| b.is_ascii_graphic())) {
             return Err(CommandFailure::usage(format!(
                 "{TOKEN} has letters that no header can bear"
@@ -123,7 +147,7 @@ impl ApiClient {
             let _within = runtime.enter();
             HttpClient::new(options, Arc::new(SystemNames::new()))
         };
-        Ok(Self { url: url.to_owned(), http, runtime, token, actor: actor() })
+        Ok(Self { kind, url: url.to_owned(), http, runtime, token, actor: actor() })
     }
 
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
@@ -161,20 +185,22 @@ impl ApiClient {
             request = request.header(*name, value);
         }
         let request = request.body(Full::from(body)).map_err(|error| {
-            CommandFailure::usage(format!("--admin {}: {error}", masked_url(&self.url)))
+            let argument = self.kind.argument;
+            CommandFailure::usage(format!("{argument} {}: {error}", masked_url(&self.url)))
         })?;
         let answer = self.runtime.block_on(self.http.request(request, ANSWER_BYTES_MAX));
+        let ListenerKind { noun, argument, .. } = self.kind;
         let answer = answer.map_err(|error| match error {
             RequestError::Broken(cause) => {
-                CommandFailure::unavailable(format!("this is not an admin listener: {cause}"))
+                CommandFailure::unavailable(format!("this is no {noun}: {cause}"))
             }
             error => CommandFailure::unavailable(format!(
-                "the admin listener at {} does not answer: {error}; is the process running? \
-                 --admin names another",
+                "the {noun} at {} does not answer: {error}; is the process running? {argument} names \
+                 another",
                 self.url
             )),
         })?;
-        parsed(&answer, self.token.is_some())
+        parsed(noun, &answer, self.token.is_some())
     }
 }
 
@@ -199,11 +225,15 @@ fn read_authorities(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>>
     Ok(authorities)
 }
 
-fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Value, ApiRefusal>> {
+fn parsed(
+    noun: &str,
+    answer: &Response<Bytes>,
+    has_token: bool,
+) -> anyhow::Result<Result<Value, ApiRefusal>> {
     let status = answer.status().as_u16();
     let Ok(body) = serde_json::from_slice::<Value>(answer.body()) else {
         return Err(CommandFailure::unavailable(format!(
-            "this is not an admin listener: it answers {status} without JSON"
+            "this is no {noun}: it answers {status} without JSON"
         )));
     };
     if (200..300).contains(&status) {

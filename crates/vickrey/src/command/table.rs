@@ -10,17 +10,17 @@ const LETTERS_MAX: usize = 100;
 
 /// A column's name and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TableColumn {
+pub(crate) enum TableColumn<'n> {
     /// Text, to the left.
-    Text(&'static str),
+    Text(&'n str),
     /// Figures, to the right.
-    Figures(&'static str),
+    Figures(&'n str),
 }
 
 use TableColumn::{Figures, Text};
 
-impl TableColumn {
-    const fn name(self) -> &'static str {
+impl<'n> TableColumn<'n> {
+    const fn name(self) -> &'n str {
         match self {
             Text(name) | Figures(name) => name,
         }
@@ -28,20 +28,28 @@ impl TableColumn {
 }
 
 pub(crate) fn table<const N: usize>(
-    head: &[TableColumn; N],
+    head: &[TableColumn<'_>; N],
     rows: impl Iterator<Item = [String; N]>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let rows: Vec<_> = rows.collect();
-    let mut widths = head.map(|column| column.name().chars().count());
-    for row in &rows {
+    table_of(head, &rows.map(Vec::from).collect::<Vec<_>>(), out)
+}
+
+/// A table whose columns are known only now; rows have a cell for each.
+pub(crate) fn table_of(
+    head: &[TableColumn<'_>],
+    rows: &[Vec<String>],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut widths: Vec<_> = head.iter().map(|column| column.name().chars().count()).collect();
+    for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(visible(cell).chars().count());
         }
     }
     let line = |cells: Vec<String>| {
         let cells =
-            cells.iter().zip(widths).zip(head).map(|((cell, width), column)| match column {
+            cells.iter().zip(&widths).zip(head).map(|((cell, width), column)| match column {
                 Text(_) => format!("{cell:width$}"),
                 Figures(_) => format!("{cell:>width$}"),
             });

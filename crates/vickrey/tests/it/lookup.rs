@@ -1,11 +1,15 @@
 //! Look-ups by command.
 
-use std::io::Write as _;
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use testbed::provider::{ProviderAct, ProviderBehaviour, ProviderFarm, ProviderOptions, farm_map};
+use testbed::server::ServerOptions;
 
-use crate::program::{check, root, vickrey};
+use crate::operations::document::check_lookup;
+use crate::operations::fixtures::Server;
+use crate::program::{Running, check, root, until, vickrey};
 
 #[test]
 fn a_query_is_printed_as_json() {
@@ -77,4 +81,125 @@ fn a_plan_is_explained() {
     );
     let mut no_maps = vickrey(&["query", "--explain", "--maps", "nowhere/*.toml", query]);
     check(&mut no_maps, 64, &[], &["error: 1 problem in the maps\n  maps = \"nowhere/*.toml\": "]);
+}
+
+/// A process with look-ups of a farm.
+struct LookupServer {
+    server: Server,
+    farm: ProviderFarm,
+    _maps: tempfile::TempDir,
+}
+
+impl LookupServer {
+    fn start(providers: usize) -> Self {
+        let behaviours = vec![ProviderBehaviour::HEALTHY; providers];
+        let farm = testbed::provider::start(
+            &ProviderOptions::default(),
+            behaviours,
+            &ServerOptions::default(),
+        )
+        .unwrap();
+        let maps = tempfile::tempdir().unwrap();
+        std::fs::write(maps.path().join("farm.toml"), farm_map(farm.urls(), "")).unwrap();
+        let pattern = maps.path().join("*.toml").display().to_string();
+        let server = Server::start_without_exchange(&format!(
+            "[lookup]\nlisten = \"127.0.0.1:0\"\nmaps = \"{pattern}\"\n"
+        ));
+        Self { server, farm, _maps: maps }
+    }
+
+    fn behave(&self, provider: usize, act: ProviderAct) {
+        let behaviour = ProviderBehaviour { act, share_ppm: 1_000_000 };
+        self.farm.set_behaviour(provider, behaviour).unwrap();
+    }
+
+    fn query(&self, query: &str, options: &[&str]) -> Command {
+        let address = self.server.logged("look-ups are at ");
+        let url = format!("http://{address}");
+        let mut command = vickrey(&["query", query, "--server", &url]);
+        command.args(options);
+        command
+    }
+}
+
+#[test]
+fn a_query_is_answered_by_a_running_process() {
+    let lookups = LookupServer::start(2);
+    let query = "item group=g | sort item.name | limit 2";
+    let table = "item.name  item.p0  item.p1  item.size\n";
+    let (out, err) =
+        check(&mut lookups.query(query, &[]), 0, &[table, "g/0              0        1  "], &[]);
+    assert_eq!((out.lines().count(), &*err), (3, "records: 2; calls: 2\n"));
+    let (csv, _) = check(&mut lookups.query(query, &["--csv"]), 0, &[], &["all from the cache"]);
+    assert!(csv.starts_with("item.name,item.p0,item.p1,item.size\ng/0,0,1,"), "{csv}");
+    let (json, err) = check(&mut lookups.query(query, &["--json", "--limit", "1"]), 0, &[], &[]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["status"], &json["total"], &*err), (&json!("done"), &json!(2), ""));
+    assert_eq!(json["rows"][0]["from"], json!(["p0.items", "p1.items"]));
+    assert_eq!(json["rows"].as_array().unwrap().len(), 1);
+    let server = &lookups.server;
+    assert_eq!(server.scraped("lookup_done_total"), 3);
+    assert_eq!(server.scraped("lookup_attempts_total"), 2);
+    assert_eq!(server.scraped("lookup_cached_total"), 4);
+    until("the lanes are shown", || {
+        server.scraped("lookup_provider_up{provider=\"p1\",instance=\"default\"}") == 1
+    });
+    check_lookup(server, "200");
+}
+
+#[test]
+fn what_is_missing_is_said_by_the_exit_code_too() {
+    let lookups = LookupServer::start(2);
+    lookups.behave(1, ProviderAct::Hang);
+    let options = ["--timeout", "300ms"];
+    let said = ["p1.items: timeout: it had not answered", "records: 100; calls: 2"];
+    check(&mut lookups.query("item group=g", &options), 1, &["g/99"], &said);
+    lookups.behave(0, ProviderAct::Refused);
+    let said = ["cannot connect: ", "the query failed: no provider answered"];
+    check(&mut lookups.query("item group=h", &options), 69, &["no records"], &said);
+    let said = ["there is no key `itm`", "did you mean `item`?"];
+    check(&mut lookups.query("itm group=h", &[]), 64, &[], &said);
+    let mut nobody = vickrey(&["query", "item group=g", "--server", "http://127.0.0.1:1"]);
+    check(&mut nobody, 69, &[], &["the listener of look-ups at http://127.0.0.1:1", "--server"]);
+}
+
+#[test]
+fn maps_are_checked_with_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vickrey.toml");
+    std::fs::write(&file, "[lookup]\nlisten = \"127.0.0.1:0\"\nmaps = \"map.toml\"\n").unwrap();
+    let file = file.to_str().unwrap();
+    let map = folder.path().join("map.toml");
+    std::fs::write(&map, farm_map(&["http://127.0.0.1:1".to_owned()], "")).unwrap();
+    check(&mut vickrey(&["config", "check", file]), 0, &["providers of look-ups: 1"], &[]);
+    std::fs::write(&map, farm_map(&["ftp://127.0.0.1".to_owned()], "rate = 0")).unwrap();
+    let said = ["2 problems in the maps", "map.toml line 9: provider[0].url", "provider[0].rate"];
+    check(&mut vickrey(&["config", "check", file]), 64, &[], &said);
+    check(&mut vickrey(&["serve", "--config", file]), 64, &[], &["2 problems in the maps"]);
+}
+
+#[test]
+fn simulated_providers_describe_themselves_and_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("farm.toml");
+    let mut command = vickrey(&["provider", "--count", "3", "--fault", "html", "--faulty", "1"]);
+    command.args(["--json", "--map", map.to_str().unwrap()]);
+    let mut farm = Running::start(&mut command);
+    let mut line = String::new();
+    BufReader::new(farm.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let urls: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(urls["urls"].as_array().unwrap().len(), 3);
+    let server = Server::start_without_exchange(&format!(
+        "[lookup]\nlisten = \"127.0.0.1:0\"\nmaps = \"{}\"\n",
+        map.display()
+    ));
+    let url = format!("http://{}", server.logged("look-ups are at "));
+    let mut query = vickrey(&["query", "item group=g", "--server", &url]);
+    check(&mut query, 1, &["g/99"], &["p0.items: error: the answer is not JSON"]);
+    farm.signal("-INT");
+    let (code, out) = farm.wait();
+    assert_eq!(code, Some(0));
+    let stats: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert!(stats[0]["faults"].as_u64() > Some(0), "{stats}");
+    assert_eq!(stats[1]["requests"], 1);
 }

@@ -71,6 +71,8 @@ pub struct ProviderCall {
     pub ttl: Duration,
     /// How long empty answers count.
     pub empty_ttl: Duration,
+    /// How long answers are used beyond that, while new ones are fetched.
+    pub stale_ttl: Duration,
     /// About how many records an answer has, for estimates.
     pub records_typical: u64,
 }

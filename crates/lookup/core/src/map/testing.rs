@@ -46,6 +46,7 @@ pub(crate) fn call(name: &str, gives: &[&str], parameters: Vec<KeyParameter>) ->
         parameters: parameters.into_iter().map(of_key).collect(),
         ttl: Duration::from_secs(60),
         empty_ttl: Duration::from_secs(5),
+        stale_ttl: Duration::ZERO,
         records_typical: 100,
     }
 }

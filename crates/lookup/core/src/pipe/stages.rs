@@ -6,8 +6,10 @@ use std::collections::hash_map::Entry;
 use super::aggregates::{AggregateValue, aggregate};
 use super::comparisons::{holds, satisfies};
 use crate::map::ProviderMap;
-use crate::query::{Aggregate, GrepItem, PipeStage, QueryCondition};
-use crate::records::{MergedRecord, MergedRecords, RecordValue, primary_field, value_at};
+use crate::query::{Aggregate, GrepItem, PipeStage, QueryCondition, QueryTest};
+use crate::records::{
+    MergedRecord, MergedRecords, RecordRow, RecordSet, RecordValue, primary_field, value_at,
+};
 
 /// What the stages leave.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,10 +28,24 @@ pub fn retain<'c>(
 ) {
     for QueryCondition { key, test } in conditions {
         let column = primary_field(map, key).and_then(|field| records.field(&field));
-        records.records.retain(|record| {
-            column.is_some_and(|column| satisfies(value_at(&record.row, column), test))
-        });
+        records.records.retain(|record| is_kept(&record.row, column, test));
     }
+}
+
+/// Likewise, for the records of one answer.
+pub fn retain_rows<'c>(
+    set: &mut RecordSet,
+    map: &ProviderMap,
+    conditions: impl IntoIterator<Item = &'c QueryCondition>,
+) {
+    for QueryCondition { key, test } in conditions {
+        let column = primary_field(map, key).and_then(|field| set.field(&field));
+        set.rows.retain(|row| is_kept(row, column, test));
+    }
+}
+
+fn is_kept(row: &RecordRow, column: Option<usize>, test: &QueryTest) -> bool {
+    column.is_some_and(|column| satisfies(value_at(row, column), test))
 }
 
 /// Applies stages in their order. A key alone is its primary attribute; `grep` keeps all of its

@@ -74,13 +74,18 @@ impl Plan {
         calls
     }
 
+    /// The calls.
+    pub fn calls(&self) -> BTreeSet<CallId> {
+        let mut calls = BTreeSet::new();
+        self.step.visit(&mut |fetch| {
+            calls.insert(fetch.call);
+        });
+        calls
+    }
+
     /// Indexes of the providers that are called, in ascending order.
     pub fn providers(&self) -> BTreeSet<usize> {
-        let mut providers = BTreeSet::new();
-        self.step.visit(&mut |fetch| {
-            providers.insert(fetch.call.provider);
-        });
-        providers
+        self.calls().into_iter().map(|call| call.provider).collect()
     }
 
     /// Whether it fits a query: all of its conditions are taken or applied. For assertions.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::ast::{LookupQuery, PipeStage, QueryCondition, QueryTest};
+use super::ast::{Aggregate, LookupQuery, PipeStage, QueryCondition, QueryTest};
 use super::value::Word;
 use super::vocabulary::{INSTANCE, SYSTEM};
 
@@ -58,12 +58,14 @@ impl Display for PipeStage {
             }
             Self::Unique => f.write_str("unique"),
             Self::Limit(count) => write!(f, "limit {count}"),
-            Self::Aggregate(aggregates) => {
-                let of =
-                    aggregates.iter().map(|of| format!("{}({})", of.function.name(), of.field));
-                f.write_str(&joined(of))
-            }
+            Self::Aggregate(aggregates) => f.write_str(&joined(aggregates.iter())),
         }
+    }
+}
+
+impl Display for Aggregate {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.function.name(), self.field)
     }
 }
 

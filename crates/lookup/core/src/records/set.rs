@@ -1,5 +1,8 @@
 //! Records as rows of fields.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::value::RecordValue;
@@ -25,6 +28,26 @@ pub fn value_at(row: &RecordRow, at: usize) -> &RecordValue {
 }
 
 impl RecordSet {
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        let names: usize = self.fields.iter().map(|name| size_of::<String>() + name.len()).sum();
+        let row = |row: &RecordRow| {
+            let values: usize = row.iter().map(RecordValue::bytes).sum();
+            size_of::<RecordRow>() + values
+        };
+        names + self.rows.iter().map(row).sum::<usize>()
+    }
+
+    /// The texts of a field, each once, in the order of the records. Those that do not have it have none.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        let Some(column) = self.field(name) else { return Vec::new() };
+        let mut known = HashSet::new();
+        let values = self.rows.iter().map(|row| value_at(row, column));
+        let texts = values.filter(|value| value.is_present()).map(RecordValue::text);
+        let texts = texts.filter(|text| known.insert(text.clone()));
+        texts.map(Cow::into_owned).collect()
+    }
+
     /// The index of a field.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field == name)

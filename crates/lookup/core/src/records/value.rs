@@ -54,6 +54,16 @@ impl RecordValue {
         }
     }
 
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Text(text) => text.len(),
+                Self::Json(value) => bytes_of(value),
+                _ => 0,
+            }
+    }
+
     /// A number that is not whole, or was not written so. There is one zero.
     pub fn of_double(number: f64) -> Self {
         Self::Decimal(if number == 0.0 { 0.0 } else { number })
@@ -158,6 +168,20 @@ fn whole_and_double(whole: &RecordValue, double: f64) -> Ordering {
         fraction if fraction < 0.0 => Ordering::Greater,
         _ => Ordering::Equal,
     })
+}
+
+/// About how many bytes a part of a list takes.
+fn bytes_of(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(bytes_of).sum(),
+            Value::Object(members) => {
+                let name = |name: &String| size_of::<String>() + name.len();
+                members.iter().map(|(of, value)| name(of) + bytes_of(value)).sum()
+            }
+            _ => 0,
+        }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub struct CallNumber(pub u64);
 pub struct LookupUser(pub u64);
 
 /// How urgent a call is. The order is precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallClass {
     /// An auction will want it.
     Bid,

@@ -13,8 +13,9 @@ fn of(call: &ProviderCall, query: &str, bound: Bound<'_>) -> Result<String, Unse
     let query = parse(query, &Vocabulary::open(), QueryLimits::default()).expect(query);
     let list = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
     let bound = bound.iter().map(|(key, values)| ((*key).to_owned(), list(values))).collect();
-    let values = CallValues { conditions: &query.conditions, bound: &bound, now: NOW };
-    target(call, values)
+    let takes: Vec<_> = query.conditions.iter().map(|of| of.key.clone()).collect();
+    let conditions = &query.conditions;
+    target(call, CallValues { conditions, takes: &takes, bound: &bound, now: NOW })
 }
 
 #[track_caller]
@@ -84,4 +85,16 @@ fn values_that_would_mean_something_else_are_not_sent() {
     assert_eq!(refused, Err(UnsendableValue::HasSeparator("a,b".to_owned(), ",".to_owned())));
     let refused = of(&joined, "file", &[("file", &[])]);
     assert_eq!(refused, Err(UnsendableValue::NoValue("file".to_owned())));
+}
+
+/// A condition that is applied to the records may have a value that the provider would not understand.
+#[test]
+fn what_the_call_does_not_take_is_not_sent() {
+    let query = parse("file=*.root dataset=a", &Vocabulary::open(), QueryLimits::default());
+    let query = query.unwrap();
+    let call = call("files", &["file"], vec![needs("dataset"), takes("file")]);
+    let takes = ["dataset".to_owned()];
+    let (conditions, bound) = (&query.conditions, HashMap::new());
+    let values = CallValues { conditions, takes: &takes, bound: &bound, now: NOW };
+    assert_eq!(target(&call, values).as_deref(), Ok("/files?dataset=a"));
 }

@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use lookup_core::map::{
     CallId, CallParameter, KeyParameter, LookupProvider, MapKey, MapPlace, ParameterSource,
     ProviderCall, ProviderMap, RecordForm, RecordFormat,
 };
-use runtime::config::{Optional, Required, Section, ms, secs};
+use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use url::Url;
 
 /// What a file describes, and where.
 #[derive(Debug)]
 pub struct MapFile {
     pub(super) map: ProviderMap,
+    /// Header fields of requests, by provider.
+    pub(super) headers: Vec<HeaderMap>,
     pub(super) places: Vec<TablePlace>,
 }
 
@@ -38,7 +43,10 @@ pub fn read(s: &mut Section<'_>) -> MapFile {
     }
     let mut map =
         ProviderMap { keys: keys.into_iter().map(|(key, _)| key).collect(), providers: Vec::new() };
-    for (provider, ((mut described, calls), line)) in providers.into_iter().enumerate() {
+    let mut headers = Vec::new();
+    for (provider, (read, line)) in providers.into_iter().enumerate() {
+        let ReadProvider { provider: mut described, headers: of_provider, calls } = read;
+        headers.push(of_provider);
         places.push(TablePlace { place: MapPlace::Provider(provider), line });
         for (call, read) in calls.into_iter().enumerate() {
             let id = CallId { provider, call };
@@ -50,7 +58,7 @@ pub fn read(s: &mut Section<'_>) -> MapFile {
         }
         map.providers.push(described);
     }
-    MapFile { map, places }
+    MapFile { map, headers, places }
 }
 
 fn read_key(s: &mut Section<'_>) -> MapKey {
@@ -67,7 +75,13 @@ fn read_key(s: &mut Section<'_>) -> MapKey {
     }
 }
 
-fn read_provider(s: &mut Section<'_>) -> (LookupProvider, Vec<ReadCall>) {
+struct ReadProvider {
+    provider: LookupProvider,
+    headers: HeaderMap,
+    calls: Vec<ReadCall>,
+}
+
+fn read_provider(s: &mut Section<'_>) -> ReadProvider {
     let name = s.text("name", Required("dbs"), "Name of the provider: the `system` of queries.");
     let url = s.parsed(
         "url",
@@ -110,6 +124,12 @@ fn read_provider(s: &mut Section<'_>) -> (LookupProvider, Vec<ReadCall>) {
         ms(1)..=secs(3_600),
         "Maximum time of a call, until its answer is complete.",
     );
+    let headers = s.secret_map(
+        "headers",
+        &[("authorization", "env:DBS_AUTHORIZATION")],
+        |name, value| header(name, &value),
+        "Extra header fields for every request. Their values are secrets.",
+    );
     let calls = s.tables("call", "One question that the provider answers.", read_call);
     let instances = [(instance, url)].into_iter().chain(others).collect();
     let calls_of = Vec::new();
@@ -122,7 +142,20 @@ fn read_provider(s: &mut Section<'_>) -> (LookupProvider, Vec<ReadCall>) {
         timeout,
         calls: calls_of,
     };
-    (provider, calls)
+    ReadProvider { provider, headers: headers.into_iter().collect(), calls }
+}
+
+/// A field of requests.
+fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), String> {
+    let name = HeaderName::from_bytes(name.as_bytes());
+    let name = name.map_err(|_| "is not the name of a header field".to_owned())?;
+    if [CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING].contains(&name) {
+        return Err(format!("`{name}` is set by the client itself"));
+    }
+    let value = HeaderValue::from_str(value.expose());
+    let mut value = value.map_err(|_| "has letters that no header field may have".to_owned())?;
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 /// A call, and where it is.
@@ -155,6 +188,12 @@ fn read_call(s: &mut Section<'_>) -> ReadCall {
     let ttl = s.duration("ttl", "5m", secs(0)..=YEAR, "How long answers count.");
     let empty_ttl =
         s.duration("empty_ttl", "10s", secs(0)..=YEAR, "How long answers without records count.");
+    let stale_ttl = s.duration(
+        "stale_ttl",
+        "0s",
+        secs(0)..=YEAR,
+        "How long answers are used beyond `ttl`, while new ones are fetched. FoundAnswers say that they are stale.",
+    );
     let records_typical = s.integer(
         "typical",
         100,
@@ -164,8 +203,17 @@ fn read_call(s: &mut Section<'_>) -> ReadCall {
     let about = "A parameter of the call.";
     let parameters = s.tables("parameter", about, |s| (read_parameter(s), s.line()));
     let (parameters, parameter_lines) = parameters.into_iter().unzip();
-    let call =
-        ProviderCall { name, gives, path, form, parameters, ttl, empty_ttl, records_typical };
+    let call = ProviderCall {
+        name,
+        gives,
+        path,
+        form,
+        parameters,
+        ttl,
+        empty_ttl,
+        stale_ttl,
+        records_typical,
+    };
     ReadCall { call, line, parameter_lines }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 
 fn examples() -> ProviderMap {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy");
-    load_maps(&folder, "maps/*.toml").unwrap_or_else(|problems| panic!("{problems:?}"))
+    load_maps(&folder, "maps/*.toml").unwrap_or_else(|problems| panic!("{problems:?}")).map
 }
 
 #[test]

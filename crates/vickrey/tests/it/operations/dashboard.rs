@@ -127,9 +127,11 @@ pub fn page() -> String {
          [live]\nlisten = \"127.0.0.1:0\"\ntrust_loopback = true\n[live.lots]\n\
          [cache]\nlisten = \"127.0.0.1:0\"\n\
          [[cache.route]]\nid = \"all\"\norigin = \"http://127.0.0.1:1\"\n\
-         [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n",
+         [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n\
+         [lookup]\nlisten = \"127.0.0.1:0\"\nmaps = {:?}\n",
         folder.path().join("record"),
-        folder.path().join("budgets")
+        folder.path().join("budgets"),
+        root().join("deploy/maps/*.toml"),
     );
     let server = Server::start(&(services + &table("d", &dsp().to_string(), "")));
     assert_eq!(server.auction(), 204);

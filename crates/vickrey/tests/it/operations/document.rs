@@ -50,6 +50,17 @@ fn is_of_cache(path: &str) -> bool {
     path.starts_with("/v1/cache")
 }
 
+/// Whether a path is of look-ups.
+fn is_of_lookup(path: &str) -> bool {
+    path.starts_with("/v1/lookup")
+}
+
+/// The answer of the operation on look-ups is as documented.
+pub fn check_lookup(server: &Server, want: &str) {
+    let answer = server.ask("GET", "/v1/lookup", "");
+    check_answers(server, &[("GET", "/v1/lookup", answer)], is_of_lookup, &[want]);
+}
+
 /// Answers of operations on the cache, by method and documented path: they are as documented, and
 /// every documented success, and refusal of what is unknown, is among them.
 pub fn check_cache(server: &Server, answers: &[(&str, &str, Answer)]) {
@@ -159,8 +170,9 @@ fn every_operation_is_answered_as_documented() {
     let mut problems = Vec::new();
     check_pacer(&server, "a", 404);
     check_live(&server, 404);
+    check_lookup(&server, "404");
     let of_all = |((_, path), _): &((String, String), &Value)| {
-        [is_of_budgets, is_of_pacer, is_of_live, is_of_lots, is_of_cache]
+        [is_of_budgets, is_of_pacer, is_of_live, is_of_lots, is_of_cache, is_of_lookup]
             .iter()
             .all(|is_of| !is_of(path))
     };

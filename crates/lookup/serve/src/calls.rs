@@ -1,0 +1,322 @@
+//! Calls to providers: through their lanes, once for all who ask the same, and kept for as long as
+//! their answers count.
+
+pub(crate) mod answers;
+mod client;
+pub(crate) mod clock;
+mod flights;
+pub(crate) mod gate;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_kit::client::{AddressRule, ClientOptions, HttpClient};
+use http_kit::dns::SystemNames;
+use http_kit::tls::client_config;
+use lookup_core::map::{CallId, ProviderCall};
+use lookup_core::records::{self, RecordLimits, RecordSchema, RecordSet, UnreadableRecords};
+use lookup_core::schedule::{
+    AttemptOutcome, CallClass, CallRefusal, LaneStatus, LookupUser, ProviderLaneOptions,
+};
+use quick_cache::Weighter;
+use quick_cache::unsync::Cache;
+use runtime::process::unix_ms;
+
+use crate::config::ProviderCallLimits;
+use crate::counters::LookupCounts;
+use crate::maps::LoadedMaps;
+use answers::{
+    AnswerSource, CallKey, CallRecords, FailureKind, ProviderCallAnswer, ProviderCallFailure,
+};
+use client::{AnswerLimits, AttemptFailure};
+use clock::LookupClock;
+use flights::{FlightNews, FlightResult, Flights};
+use gate::{Caller, LaneGate};
+
+/// Idle connections to one provider.
+const IDLE_PER_PROVIDER_MAX: usize = 256;
+/// An idle connection is closed after this time. Many servers keep theirs for longer.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A call ends at the latest then, whatever its provider's timeout.
+const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
+/// Larger answers are read on another thread, so that other calls go on.
+const READ_INLINE_MAX: usize = 16 << 10;
+/// How long an answer is waited for that replaces a stale one.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Who refreshes stale answers.
+const REFRESHER: LookupUser = LookupUser(0);
+
+/// All calls of the process, on the look-up thread.
+pub(crate) struct ProviderCalls {
+    maps: Arc<LoadedMaps>,
+    limits: ProviderCallLimits,
+    clock: LookupClock,
+    client: HttpClient,
+    /// By provider and instance.
+    gates: Vec<Vec<Rc<LaneGate>>>,
+    /// By provider and call.
+    schemas: Vec<Vec<Arc<RecordSchema>>>,
+    flights: Rc<Flights>,
+    cache: RefCell<Cache<CallKey, CallRecords, RecordsWeight>>,
+    counts: Arc<LookupCounts>,
+}
+
+impl ProviderCalls {
+    /// Must run on the look-up thread.
+    pub fn new(
+        maps: Arc<LoadedMaps>,
+        limits: ProviderCallLimits,
+        counts: Arc<LookupCounts>,
+    ) -> Rc<Self> {
+        let options = ClientOptions {
+            timeout: TIMEOUT_MAX,
+            idle_timeout: IDLE_TIMEOUT,
+            idle_per_host_max: IDLE_PER_PROVIDER_MAX,
+            connections_max: limits.connections,
+            addresses: AddressRule::Any,
+            tls: Arc::new(client_config(None)),
+        };
+        let clock = LookupClock::new();
+        let gates = maps.map.providers.iter().map(|provider| {
+            let options = || ProviderLaneOptions {
+                concurrency_max: provider.concurrency_max,
+                rate_max: provider.rate_max,
+                waiting_max: limits.waiting_max,
+                seed: rand::random(),
+            };
+            provider.instances.iter().map(|_| LaneGate::new(options(), clock)).collect()
+        });
+        let schemas = maps.map.providers.iter().map(|provider| {
+            let schema = |call| Arc::new(RecordSchema::of(&maps.map, call));
+            provider.calls.iter().map(schema).collect()
+        });
+        let items = limits.cache_bytes / RECORDS_BYTES_TYPICAL;
+        Rc::new(Self {
+            client: HttpClient::new(options, Arc::new(SystemNames::new())),
+            gates: gates.collect(),
+            schemas: schemas.collect(),
+            flights: Rc::default(),
+            cache: RefCell::new(Cache::with_weighter(
+                items,
+                limits.cache_bytes as u64,
+                RecordsWeight,
+            )),
+            clock,
+            maps,
+            limits,
+            counts,
+        })
+    }
+
+    pub const fn clock(&self) -> LookupClock {
+        self.clock
+    }
+
+    /// What the lanes do, by provider and instance.
+    pub fn lanes(&self) -> impl Iterator<Item = (usize, usize, LaneStatus)> {
+        self.gates.iter().enumerate().flat_map(|(provider, gates)| {
+            let status =
+                move |(instance, gate): (_, &Rc<LaneGate>)| (provider, instance, gate.status());
+            gates.iter().enumerate().map(status)
+        })
+    }
+
+    /// Makes a call, or answers it from the cache. `failed` learns why attempts before the last one
+    /// failed.
+    pub async fn call(
+        self: &Rc<Self>,
+        key: CallKey,
+        caller: Caller,
+        failed: impl Fn(&Arc<str>),
+    ) -> FlightResult {
+        let now = unix_ms();
+        if let Some(answer) = self.cached(&key, now) {
+            let is_stale = answer.source == AnswerSource::Stale;
+            self.counts.cached.add(1);
+            if is_stale {
+                let class = CallClass::Background;
+                let deadline = self.clock.now().after(REFRESH_TIMEOUT);
+                let caller = Caller { class, user: REFRESHER, deadline };
+                let calls = Rc::clone(self);
+                tokio::task::spawn_local(async move { calls.fetch(key, caller, |_| ()).await });
+            }
+            return Ok(answer);
+        }
+        loop {
+            let result = self.fetch(key.clone(), caller, &failed).await;
+            // The one who began it had less time.
+            let is_late = matches!(&result, Err(failure) if failure.is_late);
+            if !is_late || caller.deadline <= self.clock.now() {
+                return result;
+            }
+        }
+    }
+
+    fn cached(&self, key: &CallKey, now: u64) -> Option<ProviderCallAnswer> {
+        let records = self.cache.borrow().get(key)?.clone();
+        let stale_ttl = self.maps.map.call(key.call).stale_ttl;
+        let source = if now < records.expires_unix_ms {
+            AnswerSource::Cache
+        } else if now < records.expires_unix_ms.saturating_add(millis(stale_ttl)) {
+            AnswerSource::Stale
+        } else {
+            return None;
+        };
+        Some(ProviderCallAnswer { records, source, attempts: 0, took: Duration::ZERO })
+    }
+
+    /// Asks the provider, together with all who ask the same.
+    async fn fetch(
+        self: &Rc<Self>,
+        key: CallKey,
+        caller: Caller,
+        failed: impl FnMut(&Arc<str>),
+    ) -> FlightResult {
+        let flight_key = (key, caller.class);
+        let begin = |news| {
+            let (calls, key) = (Rc::clone(self), flight_key.0.clone());
+            async move { calls.attempts(key, caller, news).await }
+        };
+        self.flights.join(&flight_key, begin).ended(failed).await
+    }
+
+    /// Attempts of a call, until one succeeds or there are to be no more.
+    async fn attempts(
+        self: Rc<Self>,
+        key: CallKey,
+        caller: Caller,
+        news: Rc<FlightNews>,
+    ) -> FlightResult {
+        let gate = &self.gates[key.call.provider][key.instance];
+        let mut turn = gate.enter(caller).await;
+        let mut last: Option<ProviderCallFailure> = None;
+        loop {
+            let permit = match turn {
+                Ok(permit) => permit,
+                Err(refusal) => return Err(refused(refusal, last)),
+            };
+            let attempt = permit.attempt();
+            let began = Instant::now();
+            self.counts.attempts.add(1);
+            let asked = self.ask(&key).await;
+            let (outcome, failure) = match asked {
+                Ok(set) => {
+                    let records = self.keep(&key, set);
+                    let again = permit.end(AttemptOutcome::Answered).await;
+                    assert!(again.is_none(), "what is answered is not asked again");
+                    let (source, took) = (AnswerSource::Provider, began.elapsed());
+                    return Ok(ProviderCallAnswer { records, source, attempts: attempt, took });
+                }
+                Err(AttemptFailure::Busy(after, reason)) => {
+                    let failure = ProviderCallFailure::new(FailureKind::Shed, reason, attempt);
+                    (AttemptOutcome::Busy(after), failure)
+                }
+                Err(AttemptFailure::Failed(reason)) => {
+                    let failure = ProviderCallFailure::new(FailureKind::Error, reason, attempt);
+                    (AttemptOutcome::Failed, failure)
+                }
+                Err(AttemptFailure::TimedOut) => {
+                    let timeout = self.maps.map.providers[key.call.provider].timeout;
+                    let reason = format!("no answer within {timeout:?}");
+                    let failure = ProviderCallFailure::new(FailureKind::Timeout, reason, attempt);
+                    (AttemptOutcome::Failed, failure)
+                }
+                Err(AttemptFailure::Declined(reason)) => {
+                    let failure = ProviderCallFailure::new(FailureKind::Error, reason, attempt);
+                    (AttemptOutcome::Answered, failure)
+                }
+            };
+            self.counts.failures.add(1);
+            news.failed(&failure.reason);
+            match permit.end(outcome).await {
+                None => return Err(failure),
+                Some(next) => (turn, last) = (next, Some(failure)),
+            }
+        }
+    }
+
+    /// One attempt.
+    async fn ask(&self, key: &CallKey) -> Result<RecordSet, AttemptFailure> {
+        let provider = &self.maps.map.providers[key.call.provider];
+        let url = format!("{}{}", provider.instances[key.instance].1, key.target);
+        let headers = &self.maps.headers[key.call.provider];
+        let limits =
+            AnswerLimits { bytes_max: self.limits.answer_bytes, timeout: provider.timeout };
+        let body = client::get(&self.client, &url, headers, limits).await?;
+        if body.is_empty() {
+            return Ok(RecordSet::default());
+        }
+        let schema = Arc::clone(&self.schemas[key.call.provider][key.call.call]);
+        let read = read(Arc::clone(&self.maps), key.call, schema, body).await;
+        read.map_err(|error| AttemptFailure::Failed(error.to_string()))
+    }
+
+    /// Keeps the records of an answer for as long as they count.
+    fn keep(&self, key: &CallKey, set: RecordSet) -> CallRecords {
+        let ProviderCall { ttl, empty_ttl, stale_ttl, .. } = self.maps.map.call(key.call);
+        let ttl = if set.rows.is_empty() { *empty_ttl } else { *ttl };
+        let expires_unix_ms = unix_ms().saturating_add(millis(ttl));
+        let records = CallRecords { set: Arc::new(set), expires_unix_ms };
+        if !ttl.is_zero() || !stale_ttl.is_zero() {
+            self.cache.borrow_mut().insert(key.clone(), records.clone());
+        }
+        records
+    }
+}
+
+/// Reads an answer, a large one on another thread.
+async fn read(
+    maps: Arc<LoadedMaps>,
+    call: CallId,
+    schema: Arc<RecordSchema>,
+    body: Bytes,
+) -> Result<RecordSet, UnreadableRecords> {
+    let is_large = READ_INLINE_MAX < body.len();
+    let read =
+        move || records::read(&maps.map.call(call).form, &schema, &body, RecordLimits::default());
+    if !is_large {
+        return read();
+    }
+    tokio::task::spawn_blocking(read).await.expect("reading does not panic")
+}
+
+fn refused(refusal: CallRefusal, last: Option<ProviderCallFailure>) -> ProviderCallFailure {
+    let attempts = last.as_ref().map_or(0, |failure| failure.attempts);
+    match (refusal, last) {
+        (CallRefusal::TooLate, Some(last)) => last,
+        (CallRefusal::TooLate, None) => {
+            let reason = "the deadline passed while the call waited for its turn";
+            let failure = ProviderCallFailure::new(FailureKind::Timeout, reason, 0);
+            ProviderCallFailure { is_late: true, ..failure }
+        }
+        (CallRefusal::Full(wait), _) => {
+            let reason = format!("too many calls wait: there may be room in {wait:.1?}");
+            ProviderCallFailure::new(FailureKind::Shed, reason, attempts)
+        }
+        (CallRefusal::LeftAlone(wait), _) => {
+            let reason = format!("the provider failed again and again: it is tried in {wait:.1?}");
+            ProviderCallFailure::new(FailureKind::Shed, reason, attempts)
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// For how many answers the cache makes room at first.
+const RECORDS_BYTES_TYPICAL: usize = 16 << 10;
+
+/// Bytes of a key and its records.
+#[derive(Clone)]
+struct RecordsWeight;
+
+impl Weighter<CallKey, CallRecords> for RecordsWeight {
+    fn weight(&self, key: &CallKey, records: &CallRecords) -> u64 {
+        let bytes = size_of::<(CallKey, CallRecords)>() + key.target.len() + records.set.bytes();
+        bytes as u64
+    }
+}

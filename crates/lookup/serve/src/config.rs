@@ -1,0 +1,172 @@
+//! `[lookup]`: its listener, the maps of providers, and the limits on queries and calls.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::config::{Required, Section, ms, secs};
+use runtime::service::{ClientCertificates, ClientTimeouts, HeadLimits, read_server};
+use rustls::ServerConfig;
+
+/// The table `[lookup]`.
+#[derive(Clone, Debug)]
+pub struct LookupConfig {
+    /// Address for clients.
+    pub listen: SocketAddr,
+    /// None: clients connect without TLS.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Pattern of the files that describe the providers.
+    pub maps: String,
+    /// Limits on queries.
+    pub queries: LookupLimits,
+    /// Limits on calls.
+    pub calls: ProviderCallLimits,
+    /// How long clients are waited for.
+    pub timeouts: ClientTimeouts,
+}
+
+/// Limits on queries and their answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookupLimits {
+    /// The time of a query that does not say.
+    pub timeout: Duration,
+    /// Longest time of a query.
+    pub timeout_max: Duration,
+    /// Most calls of a query that somebody waits for.
+    pub calls_max: u64,
+    /// Most calls of a query in the background.
+    pub background_calls_max: u64,
+    /// Most queries that run.
+    pub running_max: usize,
+    /// Most bytes of answers that wait for their clients.
+    pub answers_bytes: usize,
+    /// How long an answer is kept after it was asked for last.
+    pub keep: Duration,
+}
+
+/// Limits on calls of providers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProviderCallLimits {
+    /// Most bytes of an answer.
+    pub answer_bytes: usize,
+    /// Most connections to providers.
+    pub connections: usize,
+    /// Most calls of each class that wait for an instance of a provider.
+    pub waiting_max: usize,
+    /// Most bytes of answers that are kept while they count.
+    pub cache_bytes: usize,
+}
+
+impl LookupConfig {
+    /// Limits on the head of a request: a query may be part of it.
+    pub(crate) const HEADS: HeadLimits = HeadLimits { bytes_max: 1 << 20, fields_max: 100 };
+
+    /// Reads the keys of `[lookup]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let listen = s.socket_address(
+            "listen",
+            Required("127.0.0.1:7400"),
+            "Address for clients. See docs/lookup.md.",
+        );
+        let maps = s.text(
+            "maps",
+            Required("maps/*.toml"),
+            "Files that describe the providers: a path, or a pattern with `*` in its last part, \
+             relative to this file. See docs/lookup.md.",
+        );
+        let queries = LookupLimits::read(s);
+        let calls = ProviderCallLimits::read(s);
+        let idle = "A connection without a request for this long is closed.";
+        let timeouts = ClientTimeouts::read(s, idle);
+        let tls = s.table("tls", "TLS towards clients, with HTTP/2.", |s| {
+            read_server(s, &["h2", "http/1.1"], ClientCertificates::Configurable)
+        });
+        Self { listen, tls: tls.flatten(), maps, queries, calls, timeouts }
+    }
+}
+
+impl LookupLimits {
+    fn read(s: &mut Section<'_>) -> Self {
+        let timeout = s.duration(
+            "timeout",
+            "30s",
+            ms(1)..=secs(3_600),
+            "Time of a query that does not say how much it has. Then it is answered with what there is.",
+        );
+        let timeout_max =
+            s.duration("timeout_max", "10m", ms(1)..=secs(86_400), "Maximum time of a query.");
+        if timeout_max < timeout {
+            s.problem("timeout", format!("{timeout:?}"), "must not be more than `timeout_max`");
+        }
+        let calls_max = s.integer(
+            "calls",
+            1_000,
+            1..=1_000_000_000_u64,
+            "Maximum number of calls of a query, as estimated. One that needs more is refused, unless \
+             it is a background query.",
+        );
+        let background_calls_max = s.integer(
+            "background_calls",
+            100_000,
+            1..=1_000_000_000_u64,
+            "Likewise, of a background query.",
+        );
+        Self {
+            timeout,
+            timeout_max,
+            calls_max,
+            background_calls_max,
+            running_max: s.integer(
+                "running",
+                10_000,
+                1..=1_000_000_usize,
+                "Maximum number of queries that run. Further ones are refused with 429.",
+            ),
+            answers_bytes: s.bytes(
+                "answers",
+                "256MiB",
+                1 << 20..=1 << 40,
+                "Maximum size of all answers that are kept for their clients. Beyond it, those that \
+                 were asked for least recently are forgotten.",
+            ),
+            keep: s.duration(
+                "keep",
+                "10m",
+                secs(1)..=secs(86_400),
+                "How long an answer is kept after a client asked for it last.",
+            ),
+        }
+    }
+}
+
+impl ProviderCallLimits {
+    fn read(s: &mut Section<'_>) -> Self {
+        Self {
+            answer_bytes: s.bytes(
+                "answer_max",
+                "64MiB",
+                1 << 10..=1 << 32,
+                "Maximum size of a provider's answer.",
+            ),
+            connections: s.integer(
+                "connections",
+                1_024,
+                1..=1_000_000_usize,
+                "Maximum number of connections to providers.",
+            ),
+            waiting_max: s.integer(
+                "waiting",
+                10_000,
+                1..=10_000_000_usize,
+                "Maximum number of calls that wait for one instance of a provider, for each class of \
+                 queries. Further ones are not made, and answers say so.",
+            ),
+            cache_bytes: s.bytes(
+                "cache",
+                "256MiB",
+                1 << 20..=1 << 40,
+                "Maximum size of providers' answers that are kept while they count.",
+            ),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What the service counts.
+
+use runtime::metrics::Counter;
+
+/// Of the look-up thread, which alone writes it.
+#[derive(Debug, Default)]
+pub(crate) struct LookupCounts {
+    /// Queries that began.
+    pub queries: Counter,
+    /// Those that ended with all that was asked for.
+    pub done: Counter,
+    /// Those that ended with a part of it.
+    pub partial: Counter,
+    /// Those that ended with nothing.
+    pub failed: Counter,
+    pub cancelled: Counter,
+    /// Requests to providers.
+    pub attempts: Counter,
+    /// Those that failed.
+    pub failures: Counter,
+    /// Calls that the cache answered.
+    pub cached: Counter,
+    /// Records of answers to queries.
+    pub records: Counter,
+}

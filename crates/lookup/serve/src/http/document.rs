@@ -1,0 +1,80 @@
+//! A query as a JSON document.
+
+use std::fmt::Write as _;
+
+use runtime::process::unix_ms;
+use serde_json::{Value, json};
+
+use crate::queries::entry::{ProviderCallProgress, QueryEntry, QueryProgress};
+use crate::queries::rows::WrittenRow;
+
+/// Rows that a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub first: usize,
+    pub rows: usize,
+}
+
+/// The tag of a version of a page.
+pub(super) fn etag(version: u64, page: Page) -> String {
+    format!("\"{version}-{}-{}\"", page.first, page.rows)
+}
+
+/// The document of a query.
+pub(super) fn write(entry: &QueryEntry, page: Page) -> String {
+    let (head, rows) = {
+        let progress = entry.progress();
+        (head(entry, &progress), progress.rows.clone())
+    };
+    let end = page.first.saturating_add(page.rows).min(rows.len());
+    let mut out = head.to_string();
+    // The rows are JSON already.
+    out.pop();
+    out.push_str(",\"rows\":[");
+    for at in page.first.min(end)..end {
+        if at > page.first {
+            out.push(',');
+        }
+        write_row(&mut out, rows.row(at));
+    }
+    let next = if end < rows.len() { Value::from(end) } else { Value::Null };
+    write!(out, "],\"next\":{next}}}").expect("a string takes all");
+    out
+}
+
+/// A row, and where it came from.
+pub(super) fn write_row(out: &mut String, WrittenRow { record, from }: WrittenRow<'_>) {
+    write!(out, "{{\"record\":{record},\"from\":{from}}}").expect("a string takes all");
+}
+
+/// What is said of a query besides its rows.
+pub(super) fn head(entry: &QueryEntry, progress: &QueryProgress) -> Value {
+    let mut head = json!({
+        "id": entry.id.to_string(),
+        "status": progress.status.name(),
+        "query": entry.text,
+        "providers": progress.calls.iter().map(provider).collect::<Vec<_>>(),
+        "total": progress.rows.len(),
+    });
+    if let Some(reason) = &progress.reason {
+        head["reason"] = json!(reason);
+    }
+    head
+}
+
+fn provider(call: &ProviderCallProgress) -> Value {
+    let expires = call.expires_unix_ms.map(|at| at.saturating_sub(unix_ms()) / 1_000);
+    json!({
+        "name": call.provider,
+        "call": call.call,
+        "instance": call.instance,
+        "state": call.state(),
+        "calls": call.begun,
+        "failed": call.failures(),
+        "ms": call.ms,
+        "rows": call.rows,
+        "attempts": call.attempts,
+        "expires": expires,
+        "reason": call.reason.as_deref(),
+    })
+}

@@ -1,0 +1,81 @@
+//! The start of a query: it is read and planned at once, so that what is wrong with it is said at once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use lookup_core::plan::plan;
+use lookup_core::query::{QueryLimits, parse};
+use lookup_core::schedule::LookupUser;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::parameters::{LookupParameters, Refusal};
+use crate::config::LookupLimits;
+use crate::queries::entry::QueryEntry;
+use crate::queries::execution::QueryRun;
+use crate::thread::LookupShared;
+
+/// Starts queries of one client.
+pub(super) struct Starter<'s> {
+    pub limits: LookupLimits,
+    pub shared: &'s LookupShared,
+    pub queries: &'s UnboundedSender<QueryRun>,
+    pub peer: IpAddr,
+}
+
+impl Starter<'_> {
+    /// Starts a query, unless it is wrong or would be too much.
+    pub fn start(&self, parameters: &LookupParameters) -> Result<Arc<QueryEntry>, Refusal> {
+        let map = &self.shared.maps.map;
+        let parsed = parse(&parameters.query, &map.vocabulary(), QueryLimits::default());
+        let query = parsed.map_err(|error| {
+            let message = format!("the query is wrong: {error}");
+            Refusal::new(StatusCode::BAD_REQUEST, "bad_query", message)
+        })?;
+        let plan = plan(map, &query).map_err(|error| {
+            Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "no_plan", error.to_string())
+        })?;
+        let calls = plan.calls_estimate(map, &HashMap::new());
+        let LookupLimits { calls_max, background_calls_max, timeout, timeout_max, .. } =
+            self.limits;
+        let is_background = parameters.is_background;
+        let most = if is_background { background_calls_max } else { calls_max };
+        if most < calls {
+            let remedy = if is_background { "" } else { ", or ask with class=background" };
+            let message = format!(
+                "the query needs about {calls} calls, of at most {most}: add conditions{remedy}"
+            );
+            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_calls", message));
+        }
+        let entry = QueryEntry::new(query.to_string());
+        self.shared.table.begin(&entry).map_err(|error| {
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, "busy", error.to_string())
+        })?;
+        let run = QueryRun {
+            entry: Arc::clone(&entry),
+            query,
+            plan,
+            class: parameters.into(),
+            user: user(self.peer),
+            timeout: parameters.timeout.unwrap_or(timeout).min(timeout_max),
+            calls_max,
+        };
+        self.queries.send(run).map_err(|_| {
+            self.shared.table.end(entry.id, 0);
+            let message = "the process is ending, or its look-up thread has";
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+        })?;
+        Ok(entry)
+    }
+}
+
+/// The user of a client: its address; of IPv6, the network that one site has.
+fn user(peer: IpAddr) -> LookupUser {
+    let network = match peer.to_canonical() {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(u64::MAX),
+    };
+    LookupUser(BuildHasherDefault::<DefaultHasher>::default().hash_one(network))
+}

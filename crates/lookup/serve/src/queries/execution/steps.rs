@@ -1,0 +1,257 @@
+//! The steps of a plan, done.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
+use lookup_core::map::{CallId, ProviderMap};
+use lookup_core::pipe::retain_rows;
+use lookup_core::plan::{PlanStep, PlannedFetch};
+use lookup_core::query::QueryCondition;
+use lookup_core::records::{RecordSet, primary_fields};
+use lookup_core::schedule::CallClass;
+use lookup_core::target::{CallValues, listed_values, target};
+use runtime::process::unix_ms;
+use units::Tick;
+
+use super::answers::StepAnswer;
+use super::query_run::QueryRun;
+use crate::calls::ProviderCalls;
+use crate::calls::answers::{
+    AnswerSource, CallKey, FailureKind, ProviderCallAnswer, ProviderCallFailure,
+};
+use crate::calls::gate::Caller;
+use crate::maps::LoadedMaps;
+use crate::queries::entry::ProviderCallProgress;
+
+/// How many values of a key are being looked up at a time. The lanes decide which calls run; this many
+/// wait there.
+const WINDOW: usize = 64;
+
+type FoundAnswers = RefCell<Vec<StepAnswer>>;
+
+/// What a step begins with.
+#[derive(Clone, Default)]
+struct StepInput {
+    /// Values of keys that it is repeated for.
+    bound: Rc<HashMap<String, Vec<String>>>,
+    /// What the step before it found.
+    found: Rc<Vec<StepAnswer>>,
+    place: Vec<u32>,
+}
+
+impl StepInput {
+    fn at(&self, index: usize) -> Self {
+        let mut input = self.clone();
+        input.place.push(u32::try_from(index).unwrap_or(u32::MAX));
+        input
+    }
+
+    fn bind(&self, key: &str, values: &[String], index: usize) -> Self {
+        let mut bound = (*self.bound).clone();
+        bound.insert(key.to_owned(), values.to_vec());
+        Self { bound: Rc::new(bound), ..self.at(index) }
+    }
+}
+
+pub(super) struct StepRunner<'r> {
+    calls: Rc<ProviderCalls>,
+    maps: &'r LoadedMaps,
+    run: &'r QueryRun,
+    deadline: Tick,
+    class: Cell<CallClass>,
+    /// Calls so far.
+    made: Cell<u64>,
+    /// The calls of the plan, in the order of the map.
+    ids: Vec<CallId>,
+    /// What answers the query.
+    answers: FoundAnswers,
+}
+
+impl<'r> StepRunner<'r> {
+    pub fn new(
+        calls: Rc<ProviderCalls>,
+        maps: &'r LoadedMaps,
+        run: &'r QueryRun,
+        deadline: Tick,
+    ) -> Self {
+        let ids = run.plan.calls().into_iter().collect();
+        let class = Cell::new(run.class);
+        Self {
+            calls,
+            maps,
+            run,
+            deadline,
+            class,
+            made: Cell::new(0),
+            ids,
+            answers: RefCell::default(),
+        }
+    }
+
+    const fn map(&self) -> &'r ProviderMap {
+        &self.maps.map
+    }
+
+    /// The calls, before any is made.
+    pub fn calls_at_first(&self) -> Vec<ProviderCallProgress> {
+        let progress = |id: &CallId| {
+            let provider = &self.map().providers[id.provider];
+            let wanted = self.run.query.instance.as_ref();
+            let instance = wanted.unwrap_or(&provider.instances[0].0);
+            ProviderCallProgress {
+                provider: provider.name.clone(),
+                call: self.map().call(*id).name.clone(),
+                instance: instance.clone(),
+                ..ProviderCallProgress::default()
+            }
+        };
+        self.ids.iter().map(progress).collect()
+    }
+
+    /// Does a step, whose records answer the query.
+    pub async fn run(&self, step: &PlanStep) {
+        self.step(step, StepInput::default(), &self.answers).await;
+    }
+
+    /// The calls of the plan, and the answers so far.
+    pub fn into_answers(self) -> (Vec<CallId>, Vec<StepAnswer>) {
+        (self.ids, self.answers.into_inner())
+    }
+
+    fn step<'s>(
+        &'s self,
+        step: &'s PlanStep,
+        input: StepInput,
+        answers: &'s FoundAnswers,
+    ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
+        Box::pin(async move {
+            match step {
+                PlanStep::Fetch(fetch) => self.fetch(fetch, input, answers).await,
+                PlanStep::Parallel(steps) => {
+                    let steps = steps.iter().enumerate();
+                    join_all(steps.map(|(at, step)| self.step(step, input.at(at), answers))).await;
+                }
+                PlanStep::Sequence(steps) => self.sequence(steps, input, answers).await,
+                PlanStep::ForEach { key, chunk, listed, step } => {
+                    let values = match listed {
+                        Some(_) => self.listed(key),
+                        None => self.found(key, &input.found),
+                    };
+                    let chunks = values.chunks((*chunk).max(1)).enumerate();
+                    let turns =
+                        stream::iter(chunks.map(|(at, values)| input.bind(key, values, at)));
+                    turns
+                        .for_each_concurrent(WINDOW, |input| self.step(step, input, answers))
+                        .await;
+                }
+            }
+        })
+    }
+
+    async fn sequence(&self, steps: &[PlanStep], mut input: StepInput, answers: &FoundAnswers) {
+        let Some((last, before)) = steps.split_last() else { return };
+        for step in before {
+            let found = FoundAnswers::default();
+            self.step(step, input.clone(), &found).await;
+            input.found = Rc::new(found.into_inner());
+        }
+        self.step(last, input, answers).await;
+    }
+
+    /// The values of a key that the query lists.
+    fn listed(&self, key: &str) -> Vec<String> {
+        let condition = self.run.query.conditions.iter().find(|condition| condition.key == key);
+        condition.map_or_else(Vec::new, listed_values)
+    }
+
+    /// The values of a key in what was found, each once.
+    fn found(&self, key: &str, found: &[StepAnswer]) -> Vec<String> {
+        let fields = primary_fields(self.map(), &[key.to_owned()]);
+        let Some(field) = fields.first() else { return Vec::new() };
+        let mut known = HashSet::new();
+        let values = found.iter().flat_map(|answer| answer.set.texts(field));
+        values.filter(|value| known.insert(value.clone())).collect()
+    }
+
+    async fn fetch(&self, fetch: &PlannedFetch, input: StepInput, answers: &FoundAnswers) {
+        let PlannedFetch { call: id, instance, takes, filters } = fetch;
+        let at = self.ids.binary_search(id).expect("the plan has the call");
+        self.run.entry.change(|progress| progress.calls[at].begun += 1);
+        self.made.set(self.made.get() + 1);
+        if self.run.calls_max < self.made.get() {
+            // Providers gave more values than was to be expected.
+            self.class.set(CallClass::Background);
+        }
+        let conditions = &self.run.query.conditions;
+        let now = i64::try_from(unix_ms() / 1_000).unwrap_or(i64::MAX);
+        let values = CallValues { conditions, takes, bound: &input.bound, now };
+        let called = match target(self.map().call(*id), values) {
+            Ok(target) => {
+                let key = CallKey { call: *id, instance: *instance, target };
+                let (class, user) = (self.class.get(), self.run.user);
+                let caller = Caller { class, user, deadline: self.deadline };
+                self.calls.call(key, caller, |reason| self.attempt_failed(at, reason)).await
+            }
+            Err(error) => Err(ProviderCallFailure::new(FailureKind::Error, error.to_string(), 0)),
+        };
+        match called {
+            Ok(answer) => {
+                let set = self.filtered(&answer.records.set, filters);
+                self.answered(at, &answer, set.rows.len());
+                answers.borrow_mut().push(StepAnswer { call: *id, place: input.place, set });
+            }
+            Err(failure) => self.failed(at, &failure),
+        }
+    }
+
+    /// The records that satisfy the conditions on these keys.
+    fn filtered(&self, set: &Arc<RecordSet>, keys: &[String]) -> Arc<RecordSet> {
+        if keys.is_empty() {
+            return Arc::clone(set);
+        }
+        let mut set = (**set).clone();
+        let is_applied = |condition: &&QueryCondition| keys.contains(&condition.key);
+        let conditions = self.run.query.conditions.iter().filter(is_applied);
+        retain_rows(&mut set, self.map(), conditions);
+        Arc::new(set)
+    }
+
+    fn answered(&self, at: usize, answer: &ProviderCallAnswer, rows: usize) {
+        self.run.entry.change(|progress| {
+            let call = &mut progress.calls[at];
+            call.answered += 1;
+            call.cached += u64::from(answer.source != AnswerSource::Provider);
+            call.stale += u64::from(answer.source == AnswerSource::Stale);
+            call.rows += rows as u64;
+            call.attempts += u64::from(answer.attempts);
+            call.ms = call.ms.max(u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX));
+            let expires = answer.records.expires_unix_ms;
+            let earliest = call.expires_unix_ms.map_or(expires, |earliest| earliest.min(expires));
+            call.expires_unix_ms = Some(earliest);
+        });
+    }
+
+    fn attempt_failed(&self, at: usize, reason: &Arc<str>) {
+        self.run.entry.change(|progress| {
+            progress.calls[at].attempt_failure = Some(Arc::clone(reason));
+        });
+    }
+
+    fn failed(&self, at: usize, failure: &ProviderCallFailure) {
+        self.run.entry.change(|progress| {
+            let call = &mut progress.calls[at];
+            match failure.kind {
+                FailureKind::Timeout => call.timeouts += 1,
+                FailureKind::Shed => call.shed += 1,
+                FailureKind::Error => call.errors += 1,
+            }
+            call.attempts += u64::from(failure.attempts);
+            call.reason.get_or_insert_with(|| Arc::clone(&failure.reason));
+        });
+    }
+}

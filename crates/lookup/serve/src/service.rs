@@ -1,0 +1,150 @@
+//! Look-ups as a service.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use runtime::admin::{Api, ChangeAllowance, Readiness};
+use runtime::config::{ConfigProblem, Section};
+use runtime::metrics::Exposition;
+use runtime::service::{
+    BoxError, DescriptorNeeds, LocalFuture, RunningService, Service, ServiceError, ServiceShard,
+    Startup,
+};
+use runtime::shards::ShardContext;
+
+use crate::config::LookupConfig;
+use crate::exposition::{self, LookupApi};
+use crate::http::LookupShard;
+use crate::maps::{LoadedMaps, load_maps};
+use crate::queries::table::QueryTable;
+use crate::thread::{LookupShared, LookupThread};
+
+/// Running look-ups.
+pub struct Lookup {
+    address: SocketAddr,
+    config: Arc<LookupConfig>,
+    shared: Arc<LookupShared>,
+    thread: LookupThread,
+}
+
+impl Service for Lookup {
+    const NAME: &'static str = "lookup";
+
+    type Config = LookupConfig;
+
+    fn read(s: &mut Section<'_>) -> Option<LookupConfig> {
+        let about = "Look-ups: queries that many data providers answer. See docs/lookup.md.";
+        s.table("lookup", about, LookupConfig::read)
+    }
+
+    fn absent() -> Vec<Api> {
+        vec![exposition::unconfigured()]
+    }
+
+    fn addresses(config: &LookupConfig) -> Vec<SocketAddr> {
+        vec![config.listen]
+    }
+
+    fn descriptors(config: &LookupConfig, _: usize) -> DescriptorNeeds {
+        DescriptorNeeds {
+            outbound: config.calls.connections as u64,
+            outbound_min: 1,
+            outbound_to: "providers",
+            outbound_key: "lookup.connections",
+            ..DescriptorNeeds::default()
+        }
+    }
+
+    fn start(config: LookupConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
+        let maps = check_maps(&config, startup.folder).map_err(ServiceError::configuration)?;
+        let shared = Arc::new(LookupShared {
+            maps: Arc::new(maps),
+            table: QueryTable::new(config.queries),
+            counts: Arc::default(),
+            lanes: Mutex::default(),
+        });
+        let mut calls = config.calls;
+        calls.connections = calls.connections.min(startup.outbound_max.max(1));
+        let thread = LookupThread::start(Arc::clone(&shared), calls);
+        let thread = thread.map_err(ServiceError::unavailable)?;
+        Ok(Arc::new(Self {
+            address: startup.listening[0],
+            config: Arc::new(config),
+            shared,
+            thread,
+        }))
+    }
+}
+
+/// Problems of the maps, for an operator.
+#[derive(Debug, thiserror::Error)]
+pub struct MapProblems(Vec<ConfigProblem>);
+
+impl std::fmt::Display for MapProblems {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = self.0.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        write!(f, "{count} {noun} in the maps")?;
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl From<Vec<ConfigProblem>> for MapProblems {
+    fn from(problems: Vec<ConfigProblem>) -> Self {
+        Self(problems)
+    }
+}
+
+/// Reads the maps of a configuration that is in this folder.
+///
+/// # Errors
+/// All of their problems.
+pub fn check_maps(config: &LookupConfig, folder: &Path) -> Result<LoadedMaps, MapProblems> {
+    load_maps(folder, &config.maps).map_err(MapProblems)
+}
+
+impl RunningService for Lookup {
+    fn start_shard<'s>(
+        self: Arc<Self>,
+        shard: &'s ShardContext,
+    ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>> {
+        Box::pin(async move {
+            let queries = self.thread.queries().ok_or("the look-up thread has ended")?;
+            let shard = LookupShard {
+                config: Arc::clone(&self.config),
+                shared: Arc::clone(&self.shared),
+                queries,
+                shutdown: shard.shutdown().clone(),
+            };
+            Ok(Some(Rc::new(shard) as Rc<dyn ServiceShard>))
+        })
+    }
+
+    fn announcement(&self) -> Option<String> {
+        let map = &self.shared.maps.map;
+        let (providers, calls) = (map.providers.len(), map.calls().count());
+        let noun = if providers == 1 { "provider" } else { "providers" };
+        let address = self.address;
+        Some(format!("look-ups are at {address}, of {providers} {noun} with {calls} calls"))
+    }
+
+    fn expose(self: Arc<Self>, exposition: &mut Exposition) {
+        exposition.add(move |page| exposition::expose(&self.shared, page));
+    }
+
+    fn add_readiness(self: Arc<Self>, readiness: &mut Readiness) {
+        readiness.add("lookup", move || self.thread.is_running());
+    }
+
+    fn admin_apis(self: Arc<Self>, _: &ChangeAllowance) -> Vec<Api> {
+        let shared = Arc::clone(&self.shared);
+        vec![exposition::api(LookupApi { listen: self.address, shared })]
+    }
+
+    fn close(&self) -> Result<(), ServiceError> {
+        self.thread.close();
+        Ok(())
+    }
+}

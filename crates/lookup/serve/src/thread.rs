@@ -1,0 +1,136 @@
+//! The look-up thread: all queries of the process run on it, so that lanes and caches need no locks and
+//! no auction waits for a merge.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use lookup_core::schedule::LaneStatus;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::error;
+
+use crate::calls::ProviderCalls;
+use crate::config::ProviderCallLimits;
+use crate::counters::LookupCounts;
+use crate::maps::LoadedMaps;
+use crate::queries::entry::QueryStatus;
+use crate::queries::execution::{QueryEnd, QueryRun, run};
+use crate::queries::table::QueryTable;
+
+/// Between looks for answers that nobody asks for any more.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Threads that read and merge large answers.
+const READERS: usize = 4;
+
+/// A lane of an instance of a provider, by their indexes, and what it does.
+pub(crate) type LookupLaneReport = (usize, usize, LaneStatus);
+
+/// What the thread and the shards share.
+pub(crate) struct LookupShared {
+    pub maps: Arc<LoadedMaps>,
+    pub table: QueryTable,
+    pub counts: Arc<LookupCounts>,
+    /// As of the last sweep.
+    pub lanes: Mutex<Vec<LookupLaneReport>>,
+}
+
+pub(crate) struct LookupThread {
+    queries: Mutex<Option<UnboundedSender<QueryRun>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl LookupThread {
+    pub fn start(shared: Arc<LookupShared>, limits: ProviderCallLimits) -> io::Result<Self> {
+        let (sender, receiver) = unbounded_channel();
+        let runtime = || {
+            Builder::new_current_thread()
+                .enable_all()
+                .thread_name("lookup-reader")
+                .max_blocking_threads(READERS)
+                .build_local(LocalOptions::default())
+        };
+        let (ready, started) = std::sync::mpsc::channel();
+        let thread = thread::Builder::new().name("lookup".to_owned()).spawn(move || {
+            match runtime() {
+                Ok(runtime) => {
+                    drop(ready.send(Ok(())));
+                    runtime.block_on(serve(shared, limits, receiver));
+                    // An answer that is still being read is nobody's any more.
+                    runtime.shutdown_background();
+                }
+                Err(error) => drop(ready.send(Err(error))),
+            }
+        })?;
+        started.recv().unwrap_or_else(|_| Err(io::Error::other("the look-up thread died")))?;
+        Ok(Self { queries: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Where queries are sent to be run. None once it is closed.
+    pub fn queries(&self) -> Option<UnboundedSender<QueryRun>> {
+        self.queries.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn is_running(&self) -> bool {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Ends the thread; no shard runs any more.
+    pub fn close(&self) {
+        drop(self.queries.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            error!("the look-up thread had panicked");
+        }
+    }
+}
+
+/// Runs queries until nobody can send more.
+async fn serve(
+    shared: Arc<LookupShared>,
+    limits: ProviderCallLimits,
+    mut queries: UnboundedReceiver<QueryRun>,
+) {
+    let calls = ProviderCalls::new(Arc::clone(&shared.maps), limits, Arc::clone(&shared.counts));
+    let mut sweep = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        tokio::select! {
+            query = queries.recv() => match query {
+                Some(query) => {
+                    tokio::task::spawn_local(run_one(Rc::clone(&calls), Arc::clone(&shared), query));
+                }
+                None => return,
+            },
+            _ = sweep.tick() => {
+                shared.table.sweep(Instant::now());
+                let lanes = calls.lanes().collect();
+                *shared.lanes.lock().unwrap_or_else(PoisonError::into_inner) = lanes;
+            }
+        }
+    }
+}
+
+async fn run_one(calls: Rc<ProviderCalls>, shared: Arc<LookupShared>, query: QueryRun) {
+    let counts = &shared.counts;
+    counts.queries.increment();
+    let entry = Arc::clone(&query.entry);
+    let QueryEnd { status, rows, reason } = run(calls, Arc::clone(&shared.maps), query).await;
+    match status {
+        QueryStatus::Done => counts.done.increment(),
+        QueryStatus::Partial => counts.partial.increment(),
+        QueryStatus::Cancelled => counts.cancelled.increment(),
+        QueryStatus::Failed | QueryStatus::Queued | QueryStatus::Running => {
+            counts.failed.increment();
+        }
+    }
+    counts.records.add(rows.len() as u64);
+    // Who learns that it has ended may begin another.
+    shared.table.end(entry.id, rows.bytes());
+    entry.change(|progress| {
+        (progress.status, progress.reason, progress.rows) = (status, reason, Arc::new(rows));
+    });
+}

@@ -1,0 +1,122 @@
+//! Queries and their answers, for clients that wait and for those that poll.
+
+use serde_json::{Value, json};
+use testbed::provider::ProviderAct;
+
+use crate::fixtures::*;
+
+#[test]
+fn all_providers_answer_and_each_record_says_which() {
+    let farm = farm(3, &options());
+    let lookups = Lookups::of_farm(&farm, "");
+    let answer = lookups.query("item group=g", "");
+    assert_eq!((&answer["status"], &answer["total"]), (&json!("done"), &json!(20)));
+    let row = &answer["rows"][7];
+    assert_eq!(row["from"], json!(["p0.items", "p1.items", "p2.items"]));
+    let item = &row["record"]["item"];
+    assert_eq!(item["name"], "g/7");
+    assert_eq!([&item["p0"], &item["p1"], &item["p2"]], [7_000, 7_001, 7_002]);
+    assert_eq!(states(&answer), ["ok"; 3]);
+    let one = lookups.query("item group=g system=p1", "");
+    assert_eq!(one["rows"][7]["from"], json!(["p1.items"]));
+}
+
+#[test]
+fn values_that_one_call_finds_are_asked_of_the_next_in_batches() {
+    let farm = farm(3, &options());
+    let lookups = Lookups::of_physics(&farm, "");
+    let answer = lookups.query("file,run,lumi dataset=/a/b/c", "&limit=10000");
+    assert_eq!((&answer["status"], &answer["total"]), (&json!("done"), &json!(25 * 4 * 2)));
+    // 25 blocks, 10 at a time.
+    let providers = &answer["providers"];
+    assert_eq!([&providers[0]["calls"], &providers[1]["calls"]], [1, 3]);
+    assert_eq!(requests(&farm), 4);
+    assert_eq!(answer["rows"][0]["from"], json!(["dbs.filelumis"]));
+    let sum = lookups.query("file,run,lumi dataset=/a/b/c | sum(file.size), count(file)", "");
+    let sizes = answer["rows"].as_array().unwrap().iter().map(|row| &row["record"]["file"]["size"]);
+    let sizes: u64 = sizes.map(|size| size.as_u64().unwrap()).sum();
+    let record = json!({ "sum(file.size)": sizes, "count(file)": 200 });
+    assert_eq!(sum["rows"], json!([{ "record": record, "from": ["dbs.filelumis"] }]));
+    assert_eq!((&states(&sum)[..], requests(&farm)), (&["cached"; 2][..], 4));
+}
+
+#[test]
+fn pages_follow_each_other() {
+    let farm = farm(2, &options());
+    let lookups = Lookups::of_farm(&farm, "");
+    let first = lookups.query("item group=g | sort item.name", "&limit=15");
+    assert_eq!((first["rows"].as_array().unwrap().len(), &first["next"]), (15, &json!(15)));
+    let id = first["id"].as_str().unwrap();
+    let second = lookups.get(&format!("/lookup/{id}?idx=15&limit=15")).json();
+    assert_eq!((second["rows"].as_array().unwrap().len(), &second["next"]), (5, &Value::Null));
+    let all = lookups.get(&format!("/lookup/{id}?limit=100")).json();
+    let joined: Vec<_> =
+        [&first, &second].iter().flat_map(|page| page["rows"].as_array().unwrap()).collect();
+    assert_eq!(joined, all["rows"].as_array().unwrap().iter().collect::<Vec<_>>());
+    let beyond = lookups.get(&format!("/lookup/{id}?idx=99")).json();
+    assert_eq!((&beyond["rows"], &beyond["next"]), (&json!([]), &Value::Null));
+}
+
+#[test]
+fn a_query_is_polled_by_its_id() {
+    let farm = farm(2, &options());
+    behave(&farm, 1, ProviderAct::Hang);
+    let lookups = Lookups::of_farm(&farm, "timeout = \"20s\"");
+    let id = lookups.begin("item group=g");
+    let target = format!("/lookup/{id}");
+    // It runs on: a client that has seen this version waits for the next.
+    until("one has answered", || states(&lookups.get(&target).json()) == ["ok", "running"]);
+    let running = lookups.get(&target);
+    let tag = format!("If-None-Match: {}", running.field("etag").unwrap());
+    assert_eq!((running.status, &running.json()["status"]), (202, &json!("running")));
+    let same = send(lookups.address, "GET", &target, &[&tag], "");
+    assert_eq!((same.status, &*same.body), (304, ""));
+    let waiting = {
+        let (address, target) = (lookups.address, format!("{target}?wait=20s"));
+        std::thread::spawn(move || send(address, "GET", &target, &[&tag], ""))
+    };
+    let cancelled = send(lookups.address, "DELETE", &target, &[], "").json();
+    assert_eq!(cancelled["status"], "cancelled");
+    let seen = waiting.join().unwrap();
+    assert_eq!((seen.status, &seen.json()["status"]), (200, &json!("cancelled")));
+    until("the provider is left", || farm.stats()[1].connections == 0);
+}
+
+#[test]
+fn an_id_that_is_not_known_is_not_found() {
+    let farm = farm(1, &options());
+    let lookups = Lookups::of_farm(&farm, "");
+    for id in ["0123456789abcdef0123456789abcdef", "1", "", "x/y", "%00"] {
+        for method in ["GET", "DELETE"] {
+            let answer = send(lookups.address, method, &format!("/lookup/{id}"), &[], "");
+            assert_eq!(answer.status, 404, "{method} {id}: {}", answer.body);
+        }
+    }
+}
+
+#[test]
+fn a_query_can_be_followed_as_lines() {
+    let farm = farm(3, &options());
+    let lookups = Lookups::of_farm(&farm, "");
+    let target = format!("/lookup?query={}", encoded("item group=g"));
+    let lines = ["Accept: application/x-ndjson"];
+    let answer = send(lookups.address, "GET", &target, &lines, "");
+    let lines: Vec<Value> =
+        answer.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows: Vec<_> = lines.iter().filter(|line| line.get("record").is_some()).collect();
+    assert_eq!(rows.len(), 20);
+    let last = lines.last().unwrap();
+    assert_eq!((&last["status"], &last["total"]), (&json!("done"), &json!(20)));
+    assert!(lines[0].get("status").is_some(), "how far it is comes first");
+}
+
+#[test]
+fn a_body_may_be_the_query_itself() {
+    let farm = farm(1, &options());
+    let lookups = Lookups::of_farm(&farm, "");
+    let text = ["Content-Type: text/plain"];
+    let answer = send(lookups.address, "POST", "/lookup", &text, "item group=g\n");
+    assert_eq!(answer.status, 202);
+    let place = answer.field("location").unwrap().to_owned();
+    assert_eq!(lookups.get(&format!("{place}?wait=20s")).json()["total"], 20);
+}

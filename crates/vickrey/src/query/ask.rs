@@ -1,0 +1,95 @@
+//! Asks a running process, and shows how far it is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use super::answer::{AnswerFormat, LookupAnswer};
+use crate::command::client::{ApiClient, ApiRefusal, ListenerKind};
+use crate::command::exit::{CommandFailure, Exit};
+use crate::command::table::{list_of, text};
+use crate::peers::long_run::{parse_duration, progress_bar};
+
+/// Records of a page.
+const PAGE: usize = 10_000;
+/// How long the server may wait before it says how far it is.
+const POLL: &str = "200ms";
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The look-ups of a running process: `listen` of its [lookup]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7400")]
+    server: String,
+    /// With https, trust the authorities in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long providers may take; then the answer is what there is [default: the server's]
+    #[arg(long, value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Give way to other queries; this one may then need more calls
+    #[arg(long)]
+    background: bool,
+    /// The most records to print [default: all]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+/// Asks, waits, and prints the answer.
+pub(super) fn ask(query: &str, args: &AskArgs, format: AnswerFormat) -> anyhow::Result<Exit> {
+    let client = ApiClient::of(ListenerKind::LOOKUP, &args.server, args.ca.as_deref())?;
+    let mut body = json!({ "query": query, "wait": POLL, "limit": 0 });
+    if let Some(timeout) = args.timeout {
+        body["timeout"] = json!(format!("{}ms", timeout.as_millis()));
+    }
+    if args.background {
+        body["class"] = json!("background");
+    }
+    let begun = client.ask("POST", "/lookup", &[], Some(&body))?;
+    let mut state = begun.map_err(ApiRefusal::into_failure)?;
+    let id = text(&state["id"]);
+    let progress = progress_bar(None, "{spinner} {elapsed} {wide_msg}");
+    while matches!(state["status"].as_str(), Some("queued" | "running")) {
+        show(&progress, &state);
+        state = client.get(&format!("/lookup/{id}?wait={POLL}&limit=0"))?;
+    }
+    progress.finish_and_clear();
+    let most = args.limit.unwrap_or(usize::MAX);
+    let mut rows: Vec<Value> = Vec::new();
+    let mut next = Some(0);
+    while let Some(first) = next.filter(|_| rows.len() < most) {
+        let count = PAGE.min(most - rows.len());
+        let page = client.get(&format!("/lookup/{id}?idx={first}&limit={count}"))?;
+        rows.extend(list_of(&page["rows"]).iter().cloned());
+        next = page["next"].as_u64().and_then(|next| usize::try_from(next).ok());
+    }
+    let answer = LookupAnswer { state, rows };
+    answer.print(format)?;
+    match answer.state["status"].as_str() {
+        Some("done") => Ok(Exit::Done),
+        Some("partial") => Ok(Exit::Missed),
+        status => {
+            let reason = answer.state["reason"].as_str().unwrap_or_default();
+            let status = status.unwrap_or("lost");
+            Err(CommandFailure::unavailable(format!("the query {status}: {reason}")))
+        }
+    }
+}
+
+/// How many providers have answered, and whom it waits for.
+fn show(progress: &ProgressBar, state: &Value) {
+    let providers = list_of(&state["providers"]);
+    let waiting: Vec<_> = providers.iter().filter(|of| of["state"] == "running").collect();
+    let names: Vec<_> = waiting.iter().take(3).map(|of| text(&of["name"])).collect();
+    let more = if waiting.len() > names.len() { ", …" } else { "" };
+    let calls: u64 = providers.iter().filter_map(|of| of["calls"].as_u64()).sum();
+    progress.set_message(format!(
+        "{} of {} answered, {calls} calls; waiting for {}{more}",
+        providers.len() - waiting.len(),
+        providers.len(),
+        names.join(", "),
+    ));
+    progress.tick();
+}
