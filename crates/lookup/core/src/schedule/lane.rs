@@ -278,21 +278,21 @@ impl ProviderLane {
         let sample = |end| CallSample { number: begun, in_flight, end };
         match outcome {
             AttemptOutcome::Answered => {
-                self.limit.ended(sample(SampleEnd::Answered(took)), self.begun);
+                self.limit.ended(sample(SampleEnd::Answered), self.begun, now);
                 self.breaker.answered();
                 self.retries.earn();
                 self.latency = (self.latency * 7 + took) / 8;
                 AttemptEnd::Over
             }
             AttemptOutcome::Failed => {
-                self.limit.ended(sample(SampleEnd::Failed), self.begun);
+                self.limit.ended(sample(SampleEnd::Failed), self.begun, now);
                 self.breaker.failed(begun, running, now);
                 self.repeat(call, attempt, None, now)
             }
             AttemptOutcome::Busy(retry_after) => {
                 let pause = retry_after.unwrap_or_default().min(PAUSE_MAX);
                 self.not_before = self.not_before.max(now.after(pause));
-                self.limit.ended(sample(SampleEnd::Busy), self.begun);
+                self.limit.ended(sample(SampleEnd::Busy), self.begun, now);
                 self.breaker.failed(begun, running, now);
                 self.repeat(call, attempt, retry_after, now)
             }

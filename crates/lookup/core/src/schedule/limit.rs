@@ -5,12 +5,15 @@
 //! it is busy, the limit goes back, and grows again the more slowly the more often that was too much: a
 //! provider that fails above a number of calls seldom sees one too many. If calls fail although no more
 //! run than is proven, that is noise, unless they are many; then the limit is cut. It also goes back if
-//! most calls beyond what is proven take much longer than calls used to.
+//! more calls at a time do not mean more answers per second: then calls wait elsewhere, at the provider or
+//! before it, and what seems proven may not be.
 
 use std::time::Duration;
 
+use units::Tick;
+
 /// The limit before anything is known.
-const LIMIT_AT_FIRST: u32 = 8;
+const LIMIT_AT_FIRST: u32 = 5;
 
 /// Failures of calls beyond what is proven that are no chance.
 const SUSPECTS_MAX: u32 = 2;
@@ -26,17 +29,14 @@ const PROBE_AFTER_MAX: u32 = 640;
 
 /// Of calls within what is proven, so many are looked at together; if more of them fail than one in
 /// [`NOISE_SHARE`], it is no noise.
-const NOISE_CALLS: u32 = 50;
+const NOISE_CALLS: u32 = 10;
 const NOISE_SHARE: u32 = 5;
 
-/// A call that takes so many times as long as the fastest ones is slow.
-const SLOW_FACTOR: u32 = 4;
-
-/// After so many calls, most of how fast they once were is forgotten.
-const FORGETTING: u32 = 100_000;
-
-/// What is too short to tell anything.
-const SLOW_MIN: Duration = Duration::from_millis(20);
+/// When the limit has grown by a quarter, there must be so many hundredths of the answers per second that
+/// there were.
+const GROWN_NUMERATOR: u32 = 5;
+const GROWN_DENOMINATOR: u32 = 4;
+const MORE_PERCENT: u128 = 105;
 
 /// An adaptive limit.
 #[derive(Clone, Debug)]
@@ -52,18 +52,26 @@ pub(super) struct AdaptiveLimit {
     /// about the limit since.
     changed_at: u64,
     since: SinceChange,
-    /// Of the fastest calls; forgets slowly.
-    fastest: Option<Duration>,
+    /// What a lower limit was good for. None if that is not known.
+    measured: Option<MeasuredLimit>,
+}
+
+/// A limit, and how long an answer took while it was used up, over all calls at a time.
+#[derive(Clone, Copy, Debug)]
+struct MeasuredLimit {
+    limit: u32,
+    per_answer: Duration,
 }
 
 /// Counts of calls since the last change.
 #[derive(Clone, Copy, Debug, Default)]
 struct SinceChange {
+    /// When it was.
+    at: Tick,
     /// Went well while the limit was used up.
     good: u32,
     /// Failed while more than the proven number ran.
     suspects: u32,
-    slow: u32,
     /// Within the proven number: all, and those that failed.
     within: u32,
     noise: u32,
@@ -81,8 +89,8 @@ pub(super) struct CallSample {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SampleEnd {
-    /// It went well, in this time.
-    Answered(Duration),
+    /// It went well.
+    Answered,
     /// It failed, perhaps because of the load.
     Failed,
     /// The provider says that it was too much.
@@ -101,7 +109,7 @@ impl AdaptiveLimit {
             probe_after: PROBE_AFTER,
             changed_at: 0,
             since: SinceChange::default(),
-            fastest: None,
+            measured: None,
         }
     }
 
@@ -110,27 +118,30 @@ impl AdaptiveLimit {
     }
 
     /// A call ended. `begun` calls have begun so far.
-    pub fn ended(&mut self, sample: CallSample, begun: u64) {
+    pub fn ended(&mut self, sample: CallSample, begun: u64, now: Tick) {
         match sample.end {
-            SampleEnd::Answered(latency) => self.answered(sample, latency, begun),
+            SampleEnd::Answered => {
+                self.answered(sample, begun, now);
+                self.grow(begun, now);
+            }
             _ if sample.number < self.changed_at => {
                 // It ran beside more than run now; but so few may be too many as well.
                 let below = sample.in_flight.saturating_sub(1).max(self.proven);
                 self.limit = self.limit.min(below);
             }
-            SampleEnd::Busy => self.go_below(sample.in_flight, begun),
+            SampleEnd::Busy => self.go_below(sample.in_flight, begun, now),
             SampleEnd::Failed if self.proven < sample.in_flight => {
                 self.since.suspects += 1;
                 if SUSPECTS_MAX <= self.since.suspects {
-                    self.go_below(sample.in_flight, begun);
+                    self.go_below(sample.in_flight, begun, now);
                 }
             }
-            SampleEnd::Failed => self.within(true, begun),
+            SampleEnd::Failed => self.within(true, begun, now),
         }
     }
 
     /// So many at a time are too many.
-    fn go_below(&mut self, in_flight: u32, begun: u64) {
+    fn go_below(&mut self, in_flight: u32, begun: u64, now: Tick) {
         let below = in_flight.saturating_sub(1).max(1);
         let is_proven_wrong = below < self.proven;
         // One at a time fails for other reasons.
@@ -143,57 +154,67 @@ impl AdaptiveLimit {
             false => self.limit.min(below),
         };
         self.proven = self.proven.min(self.limit);
-        self.changed(begun);
+        self.changed(begun, now);
     }
 
-    fn answered(&mut self, sample: CallSample, latency: Duration, begun: u64) {
-        let CallSample { number, in_flight, .. } = sample;
-        let fastest = self.fastest.map_or(latency, |fastest| fastest.min(latency));
-        // A little more each time: a provider that becomes slower for good is not held to the past.
-        self.fastest = Some(fastest + fastest / FORGETTING);
-        // With fewer calls it would be the provider's own pace.
-        let is_full = self.limit <= in_flight && self.changed_at <= number;
-        let is_slow = SLOW_MIN.max(fastest * SLOW_FACTOR) < latency;
-        self.since.slow += u32::from(is_full && is_slow && self.proven < in_flight);
-        self.since.good += u32::from(self.limit <= in_flight);
-        let SinceChange { good, slow, .. } = self.since;
-        if in_flight <= self.proven {
-            self.within(false, begun);
+    fn answered(&mut self, sample: CallSample, begun: u64, now: Tick) {
+        self.since.good += u32::from(self.limit <= sample.in_flight);
+        if sample.in_flight <= self.proven {
+            self.within(false, begun, now);
         }
+        let good = self.since.good;
         if self.proven < self.limit
             && (self.limit <= good / 2 || self.is_fast && self.limit <= good)
         {
-            if good / 2 < slow {
-                self.limit = self.proven;
-                self.probe_after = (self.probe_after * 2).min(PROBE_AFTER_MAX);
-                self.changed(begun);
-                return;
-            }
             self.proven = self.limit;
             if !self.is_fast {
                 self.probe_after = (self.probe_after / 2).max(PROBE_AFTER);
             }
         }
+    }
+
+    /// Raises the limit once enough has gone well.
+    fn grow(&mut self, begun: u64, now: Tick) {
+        let good = self.since.good;
         let wanted = if self.is_fast {
             self.limit
         } else {
             self.probe_after.max(self.limit.saturating_mul(2))
         };
-        if wanted <= self.since.good && self.limit < self.ceiling {
-            let step = if self.is_fast { (self.limit / 2).max(1) } else { 1 };
-            self.limit = self.limit.saturating_add(step).min(self.ceiling);
-            self.since = SinceChange::default();
+        if good < wanted || self.ceiling <= self.limit {
+            return;
         }
+        let here =
+            MeasuredLimit { limit: self.limit, per_answer: now.since(self.since.at) / good.max(1) };
+        match self.measured {
+            Some(lower) if here.is_grown_from(lower) => {
+                if !here.is_faster_than(lower) {
+                    self.limit = lower.limit;
+                    self.proven = self.proven.min(self.limit);
+                    self.probe_after = (self.probe_after * 2).min(PROBE_AFTER_MAX);
+                    // It is measured anew before the limit grows again.
+                    self.measured = None;
+                    self.changed(begun, now);
+                    return;
+                }
+                self.measured = Some(here);
+            }
+            Some(_) => (),
+            None => self.measured = Some(here),
+        }
+        let step = if self.is_fast { (self.limit / 2).max(1) } else { 1 };
+        self.limit = self.limit.saturating_add(step).min(self.ceiling);
+        self.since = SinceChange { at: now, ..SinceChange::default() };
     }
 
     /// A call ended that began within what is proven.
-    fn within(&mut self, is_failed: bool, begun: u64) {
+    fn within(&mut self, is_failed: bool, begun: u64, now: Tick) {
         self.since.within += 1;
         self.since.noise += u32::from(is_failed);
         if NOISE_CALLS / NOISE_SHARE < self.since.noise {
             self.limit = self.cut();
             self.proven = self.limit;
-            self.changed(begun);
+            self.changed(begun, now);
         } else if NOISE_CALLS <= self.since.within {
             (self.since.within, self.since.noise) = (0, 0);
         }
@@ -204,9 +225,22 @@ impl AdaptiveLimit {
         u32::try_from(cut).unwrap_or(u32::MAX).max(1)
     }
 
-    fn changed(&mut self, begun: u64) {
-        self.since = SinceChange::default();
+    fn changed(&mut self, begun: u64, now: Tick) {
+        self.since = SinceChange { at: now, ..SinceChange::default() };
         self.is_fast = false;
         self.changed_at = begun;
+    }
+}
+
+impl MeasuredLimit {
+    /// Whether it is so much more that it should be of use.
+    fn is_grown_from(self, lower: Self) -> bool {
+        let grown = lower.limit.saturating_mul(GROWN_NUMERATOR).div_ceil(GROWN_DENOMINATOR);
+        lower.limit < self.limit && grown <= self.limit
+    }
+
+    /// Whether there are more answers per second.
+    fn is_faster_than(self, lower: Self) -> bool {
+        self.per_answer.as_nanos() * MORE_PERCENT <= lower.per_answer.as_nanos() * 100
     }
 }
