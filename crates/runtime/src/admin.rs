@@ -44,6 +44,7 @@ pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
     Configuration, ConfigurationInForce, ReloadError, ReloadSummary, ReloadedFiles, configuration,
 };
+pub use host::names_listener;
 pub use openapi::openapi;
 pub use options::AdminOptions;
 pub use pages::Pages;

@@ -93,8 +93,11 @@ fn arguments<'p>(
         }
         (Some(QueryTest::Last(span)), Some([low_name, high_name])) => {
             let span = i64::try_from(*span).unwrap_or(i64::MAX);
-            let low = now.saturating_sub(span).max(0);
-            vec![(low_name, low.to_string().into()), (high_name, now.to_string().into())]
+            // Queries of the same minute, or of the same sixtieth of a shorter span, ask the same.
+            let step = (span / 60).clamp(1, 60);
+            let high = now.saturating_add(step - 1) / step * step;
+            let low = high.saturating_sub(span).max(0);
+            vec![(low_name, low.to_string().into()), (high_name, high.to_string().into())]
         }
         (Some(QueryTest::Between(_) | QueryTest::Last(_)), None) => Vec::new(),
     })

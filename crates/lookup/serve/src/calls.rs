@@ -10,7 +10,7 @@ pub(crate) mod gate;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_kit::client::{AddressRule, ClientOptions, HttpClient};
@@ -24,6 +24,8 @@ use lookup_core::schedule::{
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
 use runtime::process::unix_ms;
+use tokio::sync::Semaphore;
+use tokio::task::coop::consume_budget;
 
 use crate::config::ProviderCallLimits;
 use crate::counters::LookupCounts;
@@ -40,8 +42,6 @@ use gate::{Caller, LaneGate};
 const IDLE_PER_PROVIDER_MAX: usize = 256;
 /// An idle connection is closed after this time. Many servers keep theirs for longer.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A call ends at the latest then, whatever its provider's timeout.
-const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 /// Larger answers are read on another thread, so that other calls go on.
 const READ_INLINE_MAX: usize = 16 << 10;
 /// How long an answer is waited for that replaces a stale one.
@@ -55,6 +55,8 @@ pub(crate) struct ProviderCalls {
     limits: ProviderCallLimits,
     clock: LookupClock,
     client: HttpClient,
+    /// For as many calls at a time as leave the client room for idle connections.
+    places: Semaphore,
     /// By provider and instance.
     gates: Vec<Vec<Rc<LaneGate>>>,
     /// By provider and call.
@@ -71,8 +73,10 @@ impl ProviderCalls {
         limits: ProviderCallLimits,
         counts: Arc<LookupCounts>,
     ) -> Rc<Self> {
+        let timeouts = maps.map.providers.iter().map(|provider| provider.timeout);
         let options = ClientOptions {
-            timeout: TIMEOUT_MAX,
+            // Also of connections whose request has found another one.
+            timeout: timeouts.max().unwrap_or_default(),
             idle_timeout: IDLE_TIMEOUT,
             idle_per_host_max: IDLE_PER_PROVIDER_MAX,
             connections_max: limits.connections,
@@ -95,6 +99,7 @@ impl ProviderCalls {
         });
         let items = limits.cache_bytes / RECORDS_BYTES_TYPICAL;
         Rc::new(Self {
+            places: Semaphore::new(limits.connections.div_ceil(2)),
             client: HttpClient::new(options, Arc::new(SystemNames::new())),
             gates: gates.collect(),
             schemas: schemas.collect(),
@@ -134,15 +139,17 @@ impl ProviderCalls {
     ) -> FlightResult {
         let now = unix_ms();
         if let Some(answer) = self.cached(&key, now) {
-            let is_stale = answer.source == AnswerSource::Stale;
             self.counts.cached.add(1);
-            if is_stale {
-                let class = CallClass::Background;
+            let class = CallClass::Background;
+            let is_refreshed = |key: &CallKey| self.flights.has(&(key.clone(), class));
+            if answer.source == AnswerSource::Stale && !is_refreshed(&key) {
                 let deadline = self.clock.now().after(REFRESH_TIMEOUT);
                 let caller = Caller { class, user: REFRESHER, deadline };
                 let calls = Rc::clone(self);
                 tokio::task::spawn_local(async move { calls.fetch(key, caller, |_| ()).await });
             }
+            // Many in a row must not keep others waiting.
+            consume_budget().await;
             return Ok(answer);
         }
         loop {
@@ -165,7 +172,7 @@ impl ProviderCalls {
         } else {
             return None;
         };
-        Some(ProviderCallAnswer { records, source, attempts: 0, took: Duration::ZERO })
+        Some(ProviderCallAnswer { records, source, attempts: 0 })
     }
 
     /// Asks the provider, together with all who ask the same.
@@ -199,16 +206,15 @@ impl ProviderCalls {
                 Err(refusal) => return Err(refused(refusal, last)),
             };
             let attempt = permit.attempt();
-            let began = Instant::now();
             self.counts.attempts.add(1);
             let asked = self.ask(&key).await;
             let (outcome, failure) = match asked {
-                Ok(set) => {
-                    let records = self.keep(&key, set);
+                Ok(read) => {
+                    let records = self.keep(&key, read);
                     let again = permit.end(AttemptOutcome::Answered).await;
                     assert!(again.is_none(), "what is answered is not asked again");
-                    let (source, took) = (AnswerSource::Provider, began.elapsed());
-                    return Ok(ProviderCallAnswer { records, source, attempts: attempt, took });
+                    let source = AnswerSource::Provider;
+                    return Ok(ProviderCallAnswer { records, source, attempts: attempt });
                 }
                 Err(AttemptFailure::Busy(after, reason)) => {
                     let failure = ProviderCallFailure::new(FailureKind::Shed, reason, attempt);
@@ -228,43 +234,63 @@ impl ProviderCalls {
                     let failure = ProviderCallFailure::new(FailureKind::Error, reason, attempt);
                     (AttemptOutcome::Answered, failure)
                 }
+                Err(AttemptFailure::Unasked(reason)) => {
+                    let failure = ProviderCallFailure::new(FailureKind::Shed, reason, attempt);
+                    (AttemptOutcome::Cancelled, failure)
+                }
             };
             self.counts.failures.add(1);
             news.failed(&failure.reason);
+            let wait = match outcome {
+                AttemptOutcome::Busy(after) => after.unwrap_or_default(),
+                _ => Duration::ZERO,
+            };
             match permit.end(outcome).await {
-                None => return Err(failure),
+                None => {
+                    // Others who wait for it may have more time.
+                    let is_late = outcome != AttemptOutcome::Answered
+                        && caller.deadline <= self.clock.now().after(wait);
+                    return Err(ProviderCallFailure { is_late, ..failure });
+                }
                 Some(next) => (turn, last) = (next, Some(failure)),
             }
         }
     }
 
-    /// One attempt.
-    async fn ask(&self, key: &CallKey) -> Result<RecordSet, AttemptFailure> {
+    /// One attempt. Returns the records, and their bytes in memory.
+    async fn ask(&self, key: &CallKey) -> Result<ReadAnswer, AttemptFailure> {
+        let _place = self.places.acquire().await.expect("it is never closed");
         let provider = &self.maps.map.providers[key.call.provider];
         let url = format!("{}{}", provider.instances[key.instance].1, key.target);
         let headers = &self.maps.headers[key.call.provider];
         let limits =
             AnswerLimits { bytes_max: self.limits.answer_bytes, timeout: provider.timeout };
-        let body = client::get(&self.client, &url, headers, limits).await?;
-        if body.is_empty() {
-            return Ok(RecordSet::default());
-        }
+        let Some(body) = client::get(&self.client, &url, headers, limits).await? else {
+            return Ok(ReadAnswer::default());
+        };
         let schema = Arc::clone(&self.schemas[key.call.provider][key.call.call]);
         let read = read(Arc::clone(&self.maps), key.call, schema, body).await;
         read.map_err(|error| AttemptFailure::Failed(error.to_string()))
     }
 
     /// Keeps the records of an answer for as long as they count.
-    fn keep(&self, key: &CallKey, set: RecordSet) -> CallRecords {
+    fn keep(&self, key: &CallKey, ReadAnswer { set, bytes }: ReadAnswer) -> CallRecords {
         let ProviderCall { ttl, empty_ttl, stale_ttl, .. } = self.maps.map.call(key.call);
         let ttl = if set.rows.is_empty() { *empty_ttl } else { *ttl };
         let expires_unix_ms = unix_ms().saturating_add(millis(ttl));
-        let records = CallRecords { set: Arc::new(set), expires_unix_ms };
+        let records = CallRecords { set: Arc::new(set), bytes, expires_unix_ms };
         if !ttl.is_zero() || !stale_ttl.is_zero() {
             self.cache.borrow_mut().insert(key.clone(), records.clone());
         }
         records
     }
+}
+
+/// The records of an answer, and their bytes in memory.
+#[derive(Default)]
+struct ReadAnswer {
+    set: RecordSet,
+    bytes: usize,
 }
 
 /// Reads an answer, a large one on another thread.
@@ -273,10 +299,13 @@ async fn read(
     call: CallId,
     schema: Arc<RecordSchema>,
     body: Bytes,
-) -> Result<RecordSet, UnreadableRecords> {
+) -> Result<ReadAnswer, UnreadableRecords> {
     let is_large = READ_INLINE_MAX < body.len();
-    let read =
-        move || records::read(&maps.map.call(call).form, &schema, &body, RecordLimits::default());
+    let read = move || {
+        let form = &maps.map.call(call).form;
+        let set = records::read(form, &schema, &body, RecordLimits::default())?;
+        Ok(ReadAnswer { bytes: set.bytes(), set })
+    };
     if !is_large {
         return read();
     }
@@ -286,7 +315,7 @@ async fn read(
 fn refused(refusal: CallRefusal, last: Option<ProviderCallFailure>) -> ProviderCallFailure {
     let attempts = last.as_ref().map_or(0, |failure| failure.attempts);
     match (refusal, last) {
-        (CallRefusal::TooLate, Some(last)) => last,
+        (CallRefusal::TooLate, Some(last)) => ProviderCallFailure { is_late: true, ..last },
         (CallRefusal::TooLate, None) => {
             let reason = "the deadline passed while the call waited for its turn";
             let failure = ProviderCallFailure::new(FailureKind::Timeout, reason, 0);
@@ -316,7 +345,7 @@ struct RecordsWeight;
 
 impl Weighter<CallKey, CallRecords> for RecordsWeight {
     fn weight(&self, key: &CallKey, records: &CallRecords) -> u64 {
-        let bytes = size_of::<(CallKey, CallRecords)>() + key.target.len() + records.set.bytes();
+        let bytes = size_of::<(CallKey, CallRecords)>() + key.target.len() + records.bytes;
         bytes as u64
     }
 }

@@ -55,11 +55,13 @@ pub struct ProviderCallLimits {
     pub waiting_max: usize,
     /// Most bytes of answers that are kept while they count.
     pub cache_bytes: usize,
+    /// Most bytes of merged answers that are kept likewise.
+    pub merged_bytes: usize,
 }
 
 impl LookupConfig {
     /// Limits on the head of a request: a query may be part of it.
-    pub(crate) const HEADS: HeadLimits = HeadLimits { bytes_max: 1 << 20, fields_max: 100 };
+    pub(crate) const HEADS: HeadLimits = HeadLimits { bytes_max: 128 << 10, fields_max: 100 };
 
     /// Reads the keys of `[lookup]`.
     pub fn read(s: &mut Section<'_>) -> Self {
@@ -166,6 +168,13 @@ impl ProviderCallLimits {
                 "256MiB",
                 1 << 20..=1 << 40,
                 "Maximum size of providers' answers that are kept while they count.",
+            ),
+            merged_bytes: s.bytes(
+                "merged",
+                "256MiB",
+                1 << 20..=1 << 40,
+                "Maximum size of complete answers to queries that are kept while they count: they \
+                 answer the same query again, and narrower ones.",
             ),
         }
     }

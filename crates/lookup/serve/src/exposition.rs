@@ -18,7 +18,7 @@ use crate::thread::{LookupLaneReport, LookupShared};
 /// A counter: name, help and source.
 type LookupCount = (&'static str, &'static str, fn(&LookupCounts) -> &Counter);
 
-const COUNTS: [LookupCount; 9] = [
+const COUNTS: [LookupCount; 10] = [
     ("lookup_queries", "Queries that began.", |counts| &counts.queries),
     ("lookup_done", "Queries answered completely.", |counts| &counts.done),
     ("lookup_partial", "Queries answered in part.", |counts| &counts.partial),
@@ -29,6 +29,7 @@ const COUNTS: [LookupCount; 9] = [
         &counts.failures
     }),
     ("lookup_cached", "Calls answered from the cache.", |counts| &counts.cached),
+    ("lookup_reused", "Queries answered from a known answer.", |counts| &counts.reused),
     ("lookup_records", "Records of answers to queries.", |counts| &counts.records),
 ];
 

@@ -14,12 +14,15 @@ use std::time::Duration;
 
 use http_kit::body::BodyLimits;
 use http_kit::head::MalformedHead;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, IF_NONE_MATCH};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
+use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use lookup_core::query::QueryLimits;
+use runtime::admin::names_listener;
 use runtime::service::{
     ClientConnection, ConnectionOptions, HttpRequest, HttpService, LocalFuture, ServiceShard,
 };
+use runtime::shards::RequestActivity;
 use runtime::shutdown::Shutdown;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
@@ -28,13 +31,16 @@ use crate::config::LookupConfig;
 use crate::queries::entry::{QueryEntry, QueryId};
 use crate::queries::execution::QueryRun;
 use crate::thread::LookupShared;
-use answer::{LookupBody, NDJSON, allowed, document, failure, not_modified, redirected};
+use answer::{LookupBody, NDJSON, allowed, document, failure, located, not_modified};
 use document::{Page, etag, write};
+use lines::FollowedQuery;
 use parameters::{LookupParameters, Refusal};
 use start::Starter;
 
 /// Path of queries.
 const LOOKUP_PATH: &str = "/lookup";
+/// What a browser says of the page that asks (Fetch Metadata).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// How long a body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -69,7 +75,9 @@ impl HttpService for LookupHttp {
 
     async fn answer(&self, request: HttpRequest) -> Response<LookupBody> {
         let path = request.head.uri.path().to_owned();
-        let answered = if path == LOOKUP_PATH {
+        let answered = if let Err(refusal) = self.check_origin(&request.head) {
+            Err(refusal)
+        } else if path == LOOKUP_PATH {
             self.queries(request).await
         } else if let Some(id) = path.strip_prefix("/lookup/") {
             self.query(id, &request).await
@@ -93,17 +101,30 @@ impl LookupHttp {
         Starter { limits: config.queries, shared, queries, peer }
     }
 
+    /// Refuses what pages of other sites ask for: providers may answer only to this process.
+    fn check_origin(&self, head: &Parts) -> Result<(), Refusal> {
+        let site = head.headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+        let is_foreign = matches!(site, Some(b"cross-site" | b"same-site"));
+        let is_local = self.0.config.listen.ip().is_loopback();
+        if is_foreign || is_local && !names_listener(head, &[]) {
+            let text =
+                "pages of other sites, and names of this machine that others chose, are refused";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "foreign_origin", text));
+        }
+        Ok(())
+    }
+
     /// `GET /lookup?query=…` and `POST /lookup`.
     async fn queries(&self, request: HttpRequest) -> Result<Response<LookupBody>, Refusal> {
+        let under_way = request.under_way();
         let HttpRequest { head, body, peer, .. } = request;
         let starter = self.starter(peer);
         let uri = head.uri.query().unwrap_or_default();
-        match head.method {
+        let (parameters, wait) = match head.method {
             Method::GET => {
                 let parameters = LookupParameters::of_uri(uri)?;
-                let entry = starter.start(&parameters)?;
                 let wait = parameters.wait.unwrap_or(Duration::MAX);
-                Ok(self.shown(&entry, &head.headers, parameters.page(), wait).await)
+                (parameters, wait)
             }
             Method::POST => {
                 let bytes_max = 2 * QueryLimits::default().bytes_max;
@@ -116,17 +137,25 @@ impl LookupHttp {
                     of.as_bytes().get(..10).is_some_and(|of| of.eq_ignore_ascii_case(b"text/plain"))
                 });
                 let parameters = match is_text {
-                    true => LookupParameters::of_text(&body)?,
-                    false => LookupParameters::of_json(&body)?,
+                    true => LookupParameters::of_text(&body, uri)?,
+                    false => LookupParameters::of_json(&body, uri)?,
                 };
-                let entry = starter.start(&parameters)?;
                 let wait = parameters.wait.unwrap_or(Duration::ZERO);
-                let mut response = self.shown(&entry, &head.headers, parameters.page(), wait).await;
-                redirected(&mut response, entry.id);
-                Ok(response)
+                (parameters, wait)
             }
-            _ => Ok(allowed("GET, POST")),
+            _ => return Ok(allowed("GET, POST")),
+        };
+        let entry = starter.start(&parameters)?;
+        if wants_lines(&head.headers) {
+            return Ok(self.lines(entry, &parameters, under_way));
         }
+        // Nobody else knows its id yet.
+        let abandoned = AbandonedQuery(Some(&entry));
+        self.wait(entry.ended(), wait).await;
+        abandoned.keep();
+        let mut response = shown(&entry, parameters.page());
+        located(&mut response, entry.id);
+        Ok(response)
     }
 
     /// `GET /lookup/{id}` and `DELETE /lookup/{id}`.
@@ -144,10 +173,10 @@ impl LookupHttp {
         let entry = found.ok_or_else(unknown)?;
         let parameters = LookupParameters::of_poll(head.uri.query().unwrap_or_default())?;
         match head.method {
-            Method::GET => {
-                let wait = parameters.wait.unwrap_or(Duration::ZERO);
-                Ok(self.shown(&entry, &head.headers, parameters.page(), wait).await)
+            Method::GET if wants_lines(&head.headers) => {
+                Ok(self.lines(entry, &parameters, request.under_way()))
             }
+            Method::GET => Ok(self.polled(&entry, &head.headers, &parameters).await),
             Method::DELETE => {
                 entry.cancelled.notify_one();
                 self.wait(entry.ended(), Duration::MAX).await;
@@ -157,32 +186,39 @@ impl LookupHttp {
         }
     }
 
-    /// A query as it is once it has ended, or after `wait`. Who has seen a version waits for the next.
-    async fn shown(
+    /// A query as it is. Who has seen this version waits for another, who has seen none for the end.
+    async fn polled(
         &self,
-        entry: &Arc<QueryEntry>,
+        entry: &QueryEntry,
         headers: &HeaderMap,
-        page: Page,
-        wait: Duration,
+        parameters: &LookupParameters,
     ) -> Response<LookupBody> {
-        if headers.get(ACCEPT).is_some_and(|accept| accept == NDJSON) {
-            return lines::response(Arc::clone(entry), page);
-        }
-        let seen = headers.get(IF_NONE_MATCH).map(|tag| tag.as_bytes().to_vec());
+        let (page, wait) = (parameters.page(), parameters.wait.unwrap_or(Duration::ZERO));
         let version = entry.version();
-        if seen.as_deref() == Some(etag(version, page).as_bytes()) {
-            self.wait(entry.changed_from(version), wait).await;
-            if entry.version() == version {
-                return not_modified(&etag(version, page));
-            }
-        } else {
+        let tag = etag(entry.id, version, page);
+        if !headers.contains_key(IF_NONE_MATCH) {
             self.wait(entry.ended(), wait).await;
+        } else if names_tag(headers, &tag) {
+            if !entry.status().is_final() {
+                self.wait(entry.changed_from(version), wait).await;
+            }
+            if entry.version() == version {
+                return not_modified(&tag);
+            }
         }
-        // The document may be newer than its tag, never older.
-        let tag = etag(entry.version(), page);
-        let is_final = entry.status().is_final();
-        let status = if is_final { StatusCode::OK } else { StatusCode::ACCEPTED };
-        document(status, write(entry, page), Some(&tag))
+        shown(entry, page)
+    }
+
+    /// A query as lines of JSON.
+    fn lines(
+        &self,
+        entry: Arc<QueryEntry>,
+        parameters: &LookupParameters,
+        under_way: RequestActivity,
+    ) -> Response<LookupBody> {
+        let (first, rows) = (parameters.page().first, parameters.rows());
+        let shutdown = self.0.shutdown.clone();
+        lines::response(FollowedQuery { entry, first, rows, shutdown }, under_way)
     }
 
     /// Waits, but not for longer than the process runs.
@@ -196,4 +232,43 @@ impl LookupHttp {
             () = async { self.0.shutdown.started().await; } => (),
         }
     }
+}
+
+/// A query whose client may go before it knows the id: then it is cancelled.
+struct AbandonedQuery<'q>(Option<&'q QueryEntry>);
+
+impl AbandonedQuery<'_> {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for AbandonedQuery<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.0 {
+            entry.cancelled.notify_one();
+        }
+    }
+}
+
+/// The document of a query as it is.
+fn shown(entry: &QueryEntry, page: Page) -> Response<LookupBody> {
+    // The document may be newer than its tag, never older.
+    let tag = etag(entry.id, entry.version(), page);
+    let is_final = entry.status().is_final();
+    let status = if is_final { StatusCode::OK } else { StatusCode::ACCEPTED };
+    document(status, write(entry, page), Some(&tag))
+}
+
+fn wants_lines(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let kinds = accept.split(',').filter_map(|range| range.split(';').next());
+    kinds.into_iter().any(|kind| kind.trim().eq_ignore_ascii_case(NDJSON))
+}
+
+/// Whether `If-None-Match` has a tag (RFC 9110, section 13.1.2). A proxy that compresses makes it weak.
+fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
+    let lines = headers.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+    let mut tags = lines.flat_map(|line| line.split(','));
+    tags.any(|of| matches!(of.trim(), "*") || of.trim().trim_start_matches("W/") == tag)
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod entry;
 pub(crate) mod execution;
+pub(crate) mod known;
 pub(crate) mod rows;
 pub(crate) mod table;

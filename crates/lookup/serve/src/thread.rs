@@ -18,6 +18,8 @@ use crate::counters::LookupCounts;
 use crate::maps::LoadedMaps;
 use crate::queries::entry::QueryStatus;
 use crate::queries::execution::{QueryEnd, QueryRun, run};
+use crate::queries::known::KnownAnswers;
+use crate::queries::rows::AnswerRows;
 use crate::queries::table::QueryTable;
 
 /// Between looks for answers that nobody asks for any more.
@@ -96,12 +98,14 @@ async fn serve(
     mut queries: UnboundedReceiver<QueryRun>,
 ) {
     let calls = ProviderCalls::new(Arc::clone(&shared.maps), limits, Arc::clone(&shared.counts));
+    let answers = Rc::new(KnownAnswers::new(limits.merged_bytes));
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
     loop {
         tokio::select! {
             query = queries.recv() => match query {
                 Some(query) => {
-                    tokio::task::spawn_local(run_one(Rc::clone(&calls), Arc::clone(&shared), query));
+                    let (calls, answers) = (Rc::clone(&calls), Rc::clone(&answers));
+                    tokio::task::spawn_local(run_one(calls, answers, Arc::clone(&shared), query));
                 }
                 None => return,
             },
@@ -114,11 +118,27 @@ async fn serve(
     }
 }
 
-async fn run_one(calls: Rc<ProviderCalls>, shared: Arc<LookupShared>, query: QueryRun) {
+async fn run_one(
+    calls: Rc<ProviderCalls>,
+    answers: Rc<KnownAnswers>,
+    shared: Arc<LookupShared>,
+    query: QueryRun,
+) {
     let counts = &shared.counts;
     counts.queries.increment();
     let entry = Arc::clone(&query.entry);
-    let QueryEnd { status, rows, reason } = run(calls, Arc::clone(&shared.maps), query).await;
+    let most = query.limits.answers_bytes;
+    let ended = run(calls, Arc::clone(&shared.maps), &answers, query).await;
+    let QueryEnd { mut status, mut rows, mut reason, is_reused, .. } = ended;
+    if most < entry.bytes() + rows.bytes() {
+        // Otherwise it would take the place of all others, and have none itself.
+        let records = rows.len();
+        reason = Some(format!(
+            "its {records} records are more than `lookup.answers` has room for: add conditions or stages"
+        ));
+        (status, rows) = (QueryStatus::Failed, AnswerRows::default());
+    }
+    counts.reused.add(u64::from(is_reused));
     match status {
         QueryStatus::Done => counts.done.increment(),
         QueryStatus::Partial => counts.partial.increment(),
@@ -129,7 +149,7 @@ async fn run_one(calls: Rc<ProviderCalls>, shared: Arc<LookupShared>, query: Que
     }
     counts.records.add(rows.len() as u64);
     // Who learns that it has ended may begin another.
-    shared.table.end(entry.id, rows.bytes());
+    shared.table.end(entry.id, entry.bytes() + rows.bytes());
     entry.change(|progress| {
         (progress.status, progress.reason, progress.rows) = (status, reason, Arc::new(rows));
     });

@@ -18,7 +18,7 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
 /// Whether a request names an IP address (DNS rebinding needs a name), `localhost`, or one of
 /// `hosts`. A request without a host is HTTP/1.0, which no browser sends. `head` must have passed
 /// [`check_head`](http_kit::head::check_head).
-pub(super) fn names_listener(head: &Parts, hosts: &[String]) -> bool {
+pub fn names_listener(head: &Parts, hosts: &[String]) -> bool {
     // An absolute target takes precedence over the header (RFC 9112, section 3.2.2).
     let target = head.uri.authority().cloned();
     let Some(header) = head.headers.get(HOST) else { return true };

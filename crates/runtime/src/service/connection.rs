@@ -31,7 +31,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::debug;
 
-use crate::shards::{Accepted, ActiveStream, Activity, ConnectionTimeouts, OpenClient};
+use crate::shards::{
+    Accepted, ActiveStream, Activity, ConnectionTimeouts, OpenClient, RequestActivity,
+};
 use crate::shutdown::Shutdown;
 pub use arrival::ArrivalClock;
 
@@ -125,6 +127,12 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
+    /// Keeps the request under way, so that its connection is not idle, while a body of unknown length
+    /// is sent.
+    pub fn under_way(&self) -> RequestActivity {
+        self.activity.request()
+    }
+
     /// After the 101 response is written, `run` owns the connection until it ends. Request limits
     /// no longer apply: it neither times out nor is evicted. Requires [`HttpService::UPGRADES`] and
     /// HTTP/1.1.

@@ -117,7 +117,7 @@ impl ApiClient {
         let fits = |byte: u8| byte.is_ascii_graphic() && !b"/?#@".contains(&byte);
         if rest.is_empty() || !rest.bytes().all(fits) {
             let message = format!(
-                "{argument} {}: needs the form http://127.0.0.1:9464 or https://admin.example",
+                "{argument} {}: needs the form http://127.0.0.1:1234 or https://host.example",
                 masked_url(url)
             );
             return Err(CommandFailure::usage(message));
@@ -171,7 +171,8 @@ impl ApiClient {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        if method != "GET"
+        if self.kind.is_admin
+            && method != "GET"
             && let Some(actor) = &self.actor
         {
             request = request.header("vickrey-actor", actor);

@@ -25,7 +25,7 @@ const SLOW_BYTES: usize = 64;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Every provider knows what the maps in deploy/maps ask for, on any port, and items of groups: `item group=g`.\n\nExamples:\n  vickrey provider --port 7501 --count 13                 those of deploy/maps\n  vickrey provider --count 100 --map farm.toml            a farm, and the map that describes it\n  vickrey provider --port 7501 --concurrency 10           fails above 10 requests at a time\n  vickrey provider --count 100 --map farm.toml --fault hang --faulty 1"
+    after_help = "Every provider knows what the maps in deploy/maps ask for, on any port, and items of groups: `item group=g`.\n\nExamples:\n  vickrey provider --port 7501 --count 13                 those of deploy/maps\n  vickrey provider --count 100 --map farm.toml            a farm, and the map that describes it\n  vickrey provider --port 7501 --concurrency 10 --latency 20ms   fails above 10 at a time\n  vickrey provider --count 100 --map farm.toml --fault hang --faulty 1"
 )]
 pub(crate) struct ProviderArgs {
     /// Address to listen on

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::command::table::TableColumn::{Figures, Text};
-use crate::command::table::{list_of, print_json, table_of, text};
+use crate::command::table::{list_of, print_json, table_of, text, visible};
 
 /// How an answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,9 @@ impl LookupAnswer {
 
     fn write_csv(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let fields = self.fields();
+        if fields.is_empty() {
+            return Ok(());
+        }
         let mut csv = csv::Writer::from_writer(out);
         csv.write_record(&fields)?;
         for row in self.cells(&fields) {
@@ -110,7 +113,7 @@ impl LookupAnswer {
             }
             let reason = provider["reason"].as_str().unwrap_or_default();
             let [name, call] = ["name", "call"].map(|key| text(&provider[key]));
-            writeln!(err, "{name}.{call}: {state}: {reason}")?;
+            writeln!(err, "{name}.{call}: {state}: {}", visible(reason))?;
         }
         let calls: u64 = providers.iter().filter_map(|of| of["calls"].as_u64()).sum();
         let cached = providers.iter().filter(|of| of["state"] == "cached").count();

@@ -1,6 +1,8 @@
 //! Asks a running process, and shows how far it is.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -10,8 +12,8 @@ use serde_json::{Value, json};
 use super::answer::{AnswerFormat, LookupAnswer};
 use crate::command::client::{ApiClient, ApiRefusal, ListenerKind};
 use crate::command::exit::{CommandFailure, Exit};
-use crate::command::table::{list_of, text};
-use crate::peers::long_run::{parse_duration, progress_bar};
+use crate::command::table::{list_of, text, visible};
+use crate::peers::long_run::{parse_duration, progress_bar, stop_on_signal};
 
 /// Records of a page.
 const PAGE: usize = 10_000;
@@ -50,8 +52,17 @@ pub(super) fn ask(query: &str, args: &AskArgs, format: AnswerFormat) -> anyhow::
     let begun = client.ask("POST", "/lookup", &[], Some(&body))?;
     let mut state = begun.map_err(ApiRefusal::into_failure)?;
     let id = text(&state["id"]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let _signals = stop_on_signal(Arc::clone(&stop))?;
     let progress = progress_bar(None, "{spinner} {elapsed} {wide_msg}");
     while matches!(state["status"].as_str(), Some("queued" | "running")) {
+        if stop.load(Ordering::Relaxed) {
+            // Nobody waits for the providers any more.
+            state = client
+                .ask("DELETE", &format!("/lookup/{id}?limit=0"), &[], None)?
+                .map_err(ApiRefusal::into_failure)?;
+            break;
+        }
         show(&progress, &state);
         state = client.get(&format!("/lookup/{id}?wait={POLL}&limit=0"))?;
     }
@@ -71,7 +82,7 @@ pub(super) fn ask(query: &str, args: &AskArgs, format: AnswerFormat) -> anyhow::
         Some("done") => Ok(Exit::Done),
         Some("partial") => Ok(Exit::Missed),
         status => {
-            let reason = answer.state["reason"].as_str().unwrap_or_default();
+            let reason = visible(answer.state["reason"].as_str().unwrap_or_default());
             let status = status.unwrap_or("lost");
             Err(CommandFailure::unavailable(format!("the query {status}: {reason}")))
         }
@@ -81,7 +92,8 @@ pub(super) fn ask(query: &str, args: &AskArgs, format: AnswerFormat) -> anyhow::
 /// How many providers have answered, and whom it waits for.
 fn show(progress: &ProgressBar, state: &Value) {
     let providers = list_of(&state["providers"]);
-    let waiting: Vec<_> = providers.iter().filter(|of| of["state"] == "running").collect();
+    let is_open = |of: &&Value| of["state"] == "running" || of["state"] == "queued";
+    let waiting: Vec<_> = providers.iter().filter(is_open).collect();
     let names: Vec<_> = waiting.iter().take(3).map(|of| text(&of["name"])).collect();
     let more = if waiting.len() > names.len() { ", …" } else { "" };
     let calls: u64 = providers.iter().filter_map(|of| of["calls"].as_u64()).sum();

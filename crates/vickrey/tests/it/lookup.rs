@@ -140,7 +140,7 @@ fn a_query_is_answered_by_a_running_process() {
     let server = &lookups.server;
     assert_eq!(server.scraped("lookup_done_total"), 3);
     assert_eq!(server.scraped("lookup_attempts_total"), 2);
-    assert_eq!(server.scraped("lookup_cached_total"), 4);
+    assert_eq!(server.scraped("lookup_reused_total"), 2);
     until("the lanes are shown", || {
         server.scraped("lookup_provider_up{provider=\"p1\",instance=\"default\"}") == 1
     });

@@ -83,6 +83,13 @@ impl Plan {
         calls
     }
 
+    /// The calls that find the values of a call, if others do.
+    pub fn feeders(&self, call: CallId) -> BTreeSet<CallId> {
+        let mut feeders = BTreeSet::new();
+        self.step.visit_feeders(call, &mut feeders);
+        feeders
+    }
+
     /// Indexes of the providers that are called, in ascending order.
     pub fn providers(&self) -> BTreeSet<usize> {
         self.calls().into_iter().map(|call| call.provider).collect()
@@ -156,6 +163,25 @@ impl PlanStep {
                 }
             }
             Self::ForEach { step, .. } => step.visit_answering(each),
+        }
+    }
+
+    /// Adds the calls of earlier steps of the sequences that have a call in a later one. Returns whether
+    /// the step has it.
+    fn visit_feeders(&self, call: CallId, feeders: &mut BTreeSet<CallId>) -> bool {
+        match self {
+            Self::Fetch(fetch) => fetch.call == call,
+            Self::Parallel(steps) => steps.iter().any(|step| step.visit_feeders(call, feeders)),
+            Self::Sequence(steps) => {
+                let found = steps.iter().position(|step| step.visit_feeders(call, feeders));
+                for step in steps.iter().take(found.unwrap_or(0)) {
+                    step.visit(&mut |fetch| {
+                        feeders.insert(fetch.call);
+                    });
+                }
+                found.is_some()
+            }
+            Self::ForEach { step, .. } => step.visit_feeders(call, feeders),
         }
     }
 

@@ -205,6 +205,11 @@ fn chains_may_have_several_steps() {
     let users = map.call_named("p.users").expect("a call");
     assert_eq!(plan.calls_estimate(&map, &HashMap::from([(users, 3)])), 1 + 1 + 100);
     assert_eq!(plan.calls_estimate(&map, &HashMap::from([(users, 0)])), 1);
+    let [groups, rights] =
+        ["p.groups", "p.rights"].map(|name| map.call_named(name).expect("it is there"));
+    let feeders =
+        [users, groups, rights].map(|call| plan.feeders(call).into_iter().collect::<Vec<_>>());
+    assert_eq!(feeders, [vec![], vec![users], vec![users, groups]]);
 }
 
 #[test]

@@ -79,6 +79,16 @@ pub fn merge(
 }
 
 impl MergedRecords {
+    /// About how many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        let names: usize = self.fields.iter().map(|name| size_of::<String>() + name.len()).sum();
+        let record = |record: &MergedRecord| {
+            let values: usize = record.row.iter().map(RecordValue::bytes).sum();
+            size_of::<MergedRecord>() + values + record.sources.len() * size_of::<u32>()
+        };
+        names + self.records.iter().map(record).sum::<usize>()
+    }
+
     /// The index of a field.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field == name)

@@ -1,7 +1,6 @@
 //! What a call gives.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lookup_core::map::CallId;
 use lookup_core::records::RecordSet;
@@ -20,6 +19,8 @@ pub(crate) struct CallKey {
 #[derive(Clone, Debug)]
 pub(crate) struct CallRecords {
     pub set: Arc<RecordSet>,
+    /// Of memory.
+    pub bytes: usize,
     /// Until when they count, in milliseconds since 1970.
     pub expires_unix_ms: u64,
 }
@@ -39,7 +40,6 @@ pub(crate) struct ProviderCallAnswer {
     pub records: CallRecords,
     pub source: AnswerSource,
     pub attempts: u32,
-    pub took: Duration,
 }
 
 /// Why a call gave nothing.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
 use http_kit::client::{HttpClient, RequestError};
-use hyper::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
+use hyper::header::{CONTENT_ENCODING, DATE, HeaderMap, RETRY_AFTER};
 use hyper::{Request, StatusCode, Uri};
 use tokio::time::timeout;
 
@@ -20,6 +20,8 @@ pub(crate) enum AttemptFailure {
     Declined(String),
     /// It did not answer in time.
     TimedOut,
+    /// It was not asked: this process has too many connections open.
+    Unasked(String),
 }
 
 /// What a request may take.
@@ -29,13 +31,14 @@ pub(crate) struct AnswerLimits {
     pub timeout: Duration,
 }
 
-/// Requests a URL. Redirects are not followed: they could lead anywhere.
+/// Requests a URL. Redirects are not followed: they could lead anywhere. None if the provider says that
+/// there is nothing.
 pub(crate) async fn get(
     client: &HttpClient,
     url: &str,
     headers: &HeaderMap,
     limits: AnswerLimits,
-) -> Result<Bytes, AttemptFailure> {
+) -> Result<Option<Bytes>, AttemptFailure> {
     let uri = url.parse::<Uri>().map_err(|error| AttemptFailure::Declined(error.to_string()))?;
     let mut request = Request::new(Either::Left(Full::default()));
     *request.uri_mut() = uri;
@@ -43,7 +46,7 @@ pub(crate) async fn get(
     let asked = timeout(limits.timeout, async {
         let response = client.send(request).await.map_err(|error| match error {
             RequestError::TimedOut => AttemptFailure::TimedOut,
-            RequestError::TooManyConnections => AttemptFailure::Busy(None, error.to_string()),
+            RequestError::TooManyConnections => AttemptFailure::Unasked(error.to_string()),
             error => AttemptFailure::Failed(error.to_string()),
         })?;
         let (head, body) = response.into_parts();
@@ -58,7 +61,7 @@ pub(crate) async fn get(
                     false => AttemptFailure::Failed(format!("the answer broke off: {error}")),
                 }
             })?;
-        Ok(body.to_bytes())
+        Ok((head.status != StatusCode::NO_CONTENT).then(|| body.to_bytes()))
     });
     asked.await.unwrap_or(Err(AttemptFailure::TimedOut))
 }
@@ -88,10 +91,16 @@ fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), AttemptFailure> 
     }
 }
 
-/// Seconds of `Retry-After` (RFC 9110, section 10.2.3). A date counts as none: clocks differ.
+/// How long to wait, of `Retry-After` (RFC 9110, section 10.2.3). A date is compared with that of the
+/// answer, so that clocks need not agree.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(text).ok()?;
+    let sent = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
+    Some(until.duration_since(sent).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -118,6 +127,8 @@ mod tests {
         assert!(matches!(of(503, &headers), Err(AttemptFailure::Busy(after, _)) if after == seven));
         headers.insert(RETRY_AFTER, HeaderValue::from_static("Fri, 31 Dec 1999 23:59:59 GMT"));
         assert!(matches!(of(503, &headers), Err(AttemptFailure::Busy(None, _))));
+        headers.insert(DATE, HeaderValue::from_static("Fri, 31 Dec 1999 23:59:52 GMT"));
+        assert!(matches!(of(503, &headers), Err(AttemptFailure::Busy(after, _)) if after == seven));
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("br"));
         assert!(matches!(of(200, &headers), Err(AttemptFailure::Declined(_))));
     }

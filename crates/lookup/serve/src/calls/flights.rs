@@ -80,6 +80,11 @@ impl Flights {
         flight
     }
 
+    /// Whether a call is under way.
+    pub fn has(&self, key: &FlightKey) -> bool {
+        self.by_key.borrow().get(key).is_some_and(|flight| flight.strong_count() > 0)
+    }
+
     fn forget(&self, key: &FlightKey, number: u64) {
         let mut by_key = self.by_key.borrow_mut();
         let is_other = |flight: Rc<Flight>| flight.number != number;

@@ -58,7 +58,7 @@ pub(super) fn not_modified(etag: &str) -> Response<LookupBody> {
 }
 
 /// Says where a query is found from now on.
-pub(super) fn redirected(response: &mut Response<LookupBody>, id: QueryId) {
+pub(super) fn located(response: &mut Response<LookupBody>, id: QueryId) {
     let place = HeaderValue::from_str(&format!("/lookup/{id}")).expect("an id is hexadecimal");
     response.headers_mut().insert(LOCATION, place);
 }

@@ -1,6 +1,7 @@
 //! The interface of CMS DAS, for clients that exist. A client asks `/das/cache` with its query and gets
 //! an id, with which it polls until it gets anything else: the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::http::request::Parts;
@@ -11,6 +12,7 @@ use lookup_core::query::{
 };
 use runtime::process::unix_ms;
 use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::answer::{LookupBody, allowed, body};
@@ -26,6 +28,9 @@ pub(super) const REQUEST_PATH: &str = "/das/request";
 
 /// Rows of an answer that does not say how many.
 const ROWS_DEFAULT: usize = 50;
+
+/// An answer with more rows is written on another thread.
+const ROWS_INLINE_MAX: usize = 1_000;
 
 /// How long the first answer of `/das/cache` waits for the end, which saves most clients a poll.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -93,7 +98,10 @@ async fn answered(
             return Err(Refusal::bad(text));
         }
     };
-    let status = entry.status();
+    let (status, count) = {
+        let progress = entry.progress();
+        (progress.status, progress.rows.len())
+    };
     if !status.is_final() {
         let pid = entry.id.to_string();
         return Ok(match is_cache {
@@ -104,8 +112,14 @@ async fn answered(
             }
         });
     }
-    let map = &starter.shared.maps.map;
-    Ok(body(StatusCode::OK, "application/json", document(map, &entry, &request).to_string()))
+    let maps = Arc::clone(&starter.shared.maps);
+    let text = move || document(&maps.map, &entry, &request).to_string();
+    let text = match count {
+        0..=ROWS_INLINE_MAX => text(),
+        // The shard has auctions to hold.
+        _ => spawn_blocking(text).await.expect("writing does not panic"),
+    };
+    Ok(body(StatusCode::OK, "application/json", text))
 }
 
 /// The query with the instance that the client chose apart from it.
@@ -128,8 +142,7 @@ fn document(map: &ProviderMap, entry: &QueryEntry, request: &DasRequest) -> Valu
         (progress.status, progress.calls.clone(), rows, progress.reason.clone())
     };
     let is_ok = matches!(status, QueryStatus::Done | QueryStatus::Partial);
-    let query = parse(&entry.text, &map.vocabulary(), QueryLimits::default());
-    let query = query.expect("a query that ran is printed as one");
+    let query = &entry.query;
     let end = match request.rows {
         0 => rows.len(),
         count => request.first.saturating_add(count).min(rows.len()),
@@ -149,7 +162,7 @@ fn document(map: &ProviderMap, entry: &QueryEntry, request: &DasRequest) -> Valu
         let system = header(serde_json::from_str(from).expect("names are JSON"));
         (record, system)
     });
-    let data: Vec<Value> = match aggregates(&query) {
+    let data: Vec<Value> = match aggregates(query) {
         Some(names) => page.flat_map(|row| aggregate_rows(&names, &row.0, &row.1)).collect(),
         None => page.map(|(record, system)| das_record(record, system)).collect(),
     };
@@ -160,8 +173,8 @@ fn document(map: &ProviderMap, entry: &QueryEntry, request: &DasRequest) -> Valu
         "ctime": calls.iter().map(|call| call.ms).max().map(Duration::from_millis).map(|of| of.as_secs_f64()),
         "timestamp": seconds(),
         "pid": entry.id.to_string(),
-        "mongo_query": mongo_query(&query),
-        "incache": calls.iter().all(|call| call.attempts == 0),
+        "mongo_query": mongo_query(query),
+        "incache": calls.iter().all(|call| call.cached == call.begun),
         "apilist": calls.iter().map(|call| call.call.clone()).collect::<Vec<_>>(),
         "data": data,
     });
@@ -234,7 +247,10 @@ fn mongo_query(query: &LookupQuery) -> Value {
     });
     let filters: Vec<String> = filters.flatten().collect();
     if !filters.is_empty() {
-        mongo["filters"] = json!(filters);
+        mongo["filters"] = json!({ "grep": filters });
+    }
+    if query.pipe.contains(&PipeStage::Unique) {
+        mongo["filters"]["unique"] = json!(1);
     }
     if let Some(names) = aggregates(query) {
         mongo["aggregators"] = json!(names);

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use runtime::process::unix_ms;
 use serde_json::{Value, json};
 
-use crate::queries::entry::{ProviderCallProgress, QueryEntry, QueryProgress};
+use crate::queries::entry::{ProviderCallProgress, QueryEntry, QueryId, QueryProgress};
 use crate::queries::rows::WrittenRow;
 
 /// Rows that a client asks for.
@@ -15,9 +14,9 @@ pub(crate) struct Page {
     pub rows: usize,
 }
 
-/// The tag of a version of a page.
-pub(super) fn etag(version: u64, page: Page) -> String {
-    format!("\"{version}-{}-{}\"", page.first, page.rows)
+/// The tag of a version of a query's page.
+pub(super) fn etag(id: QueryId, version: u64, page: Page) -> String {
+    format!("\"{id}-{version}-{}-{}\"", page.first, page.rows)
 }
 
 /// The document of a query.
@@ -53,28 +52,30 @@ pub(super) fn head(entry: &QueryEntry, progress: &QueryProgress) -> Value {
         "id": entry.id.to_string(),
         "status": progress.status.name(),
         "query": entry.text,
-        "providers": progress.calls.iter().map(provider).collect::<Vec<_>>(),
+        "providers": progress.calls.iter().map(|call| provider(call, progress)).collect::<Vec<_>>(),
         "total": progress.rows.len(),
     });
     if let Some(reason) = &progress.reason {
         head["reason"] = json!(reason);
     }
+    if let Some(reuses) = &progress.reuses {
+        head["reuses"] = json!(reuses);
+    }
     head
 }
 
-fn provider(call: &ProviderCallProgress) -> Value {
-    let expires = call.expires_unix_ms.map(|at| at.saturating_sub(unix_ms()) / 1_000);
+fn provider(call: &ProviderCallProgress, query: &QueryProgress) -> Value {
     json!({
         "name": call.provider,
         "call": call.call,
         "instance": call.instance,
-        "state": call.state(),
+        "state": call.state(query.status.is_final()),
         "calls": call.begun,
         "failed": call.failures(),
         "ms": call.ms,
         "rows": call.rows,
         "attempts": call.attempts,
-        "expires": expires,
+        "expires": call.expires_unix_ms.map(|at| at / 1_000),
         "reason": call.reason.as_deref(),
     })
 }

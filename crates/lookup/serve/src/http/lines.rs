@@ -10,9 +10,11 @@ use hyper::Response;
 use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use runtime::service::BoxError;
+use runtime::shards::RequestActivity;
+use runtime::shutdown::Shutdown;
 
-use super::answer::{LookupBody, NDJSON};
-use super::document::{Page, head, write_row};
+use super::answer::{LookupBody, NDJSON, RowLines};
+use super::document::{head, write_row};
 use crate::queries::entry::QueryEntry;
 
 /// Rows are sent in pieces of about so many bytes.
@@ -24,12 +26,22 @@ enum LinesState {
     Running(Option<u64>),
     /// The next row.
     Rows(usize),
+    /// After the line that says how the query ended, or that the process does.
     Ended,
 }
 
-/// The rows from the first of the page on, all of them.
-pub(super) fn response(entry: Arc<QueryEntry>, page: Page) -> Response<LookupBody> {
-    let lines = StreamBody::new(Box::pin(lines(entry, page.first)) as super::answer::RowLines);
+/// What a response of lines follows.
+pub(super) struct FollowedQuery {
+    pub entry: Arc<QueryEntry>,
+    /// The rows to send, of which there may be any number.
+    pub first: usize,
+    pub rows: usize,
+    pub shutdown: Shutdown,
+}
+
+/// The connection is not idle meanwhile: the request is under way.
+pub(super) fn response(query: FollowedQuery, under_way: RequestActivity) -> Response<LookupBody> {
+    let lines = StreamBody::new(Box::pin(lines(query, under_way)) as RowLines);
     let mut response = Response::new(Either::Right(lines));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -38,48 +50,55 @@ pub(super) fn response(entry: Arc<QueryEntry>, page: Page) -> Response<LookupBod
 }
 
 fn lines(
-    entry: Arc<QueryEntry>,
-    first: usize,
+    query: FollowedQuery,
+    under_way: RequestActivity,
 ) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> {
-    stream::unfold(LinesState::Running(None), move |state| {
-        let entry = Arc::clone(&entry);
-        async move {
-            let (text, next) = match state {
-                LinesState::Running(sent) => {
-                    if let Some(sent) = sent {
-                        entry.changed_from(sent).await;
-                    }
-                    let version = entry.version();
-                    let is_final = entry.status().is_final();
-                    let next = match is_final {
-                        true => LinesState::Rows(first),
-                        false => LinesState::Running(Some(version)),
-                    };
-                    (status_line(&entry), next)
-                }
-                LinesState::Rows(from) => rows(&entry, from),
-                LinesState::Ended => return None,
-            };
-            Some((Ok(Frame::data(Bytes::from(text))), next))
-        }
+    let begun = (query, under_way, LinesState::Running(None));
+    stream::unfold(begun, async |(query, under_way, state)| {
+        let (text, next) = match state {
+            LinesState::Running(sent) => query.follow(sent).await,
+            LinesState::Rows(from) => query.rows_from(from),
+            LinesState::Ended => return None,
+        };
+        Some((Ok(Frame::data(Bytes::from(text))), (query, under_way, next)))
     })
 }
 
-fn status_line(entry: &QueryEntry) -> String {
-    format!("{}\n", head(entry, &entry.progress()))
-}
-
-/// Some rows; behind the last one, how the query ended.
-fn rows(entry: &QueryEntry, from: usize) -> (String, LinesState) {
-    let rows = Arc::clone(&entry.progress().rows);
-    let mut text = String::new();
-    for at in from..rows.len() {
-        write_row(&mut text, rows.row(at));
-        text.push('\n');
-        if PIECE_BYTES <= text.len() {
-            return (text, LinesState::Rows(at + 1));
+impl FollowedQuery {
+    /// How far it is, once that has changed; the first rows once it has ended.
+    async fn follow(&self, sent: Option<u64>) -> (String, LinesState) {
+        if let Some(sent) = sent {
+            tokio::select! {
+                () = self.entry.changed_from(sent) => (),
+                () = async { self.shutdown.started().await; } => {
+                    return (self.status_line(), LinesState::Ended);
+                }
+            }
         }
+        let version = self.entry.version();
+        if self.entry.status().is_final() {
+            return self.rows_from(self.first);
+        }
+        (self.status_line(), LinesState::Running(Some(version)))
     }
-    text.push_str(&status_line(entry));
-    (text, LinesState::Ended)
+
+    fn status_line(&self) -> String {
+        format!("{}\n", head(&self.entry, &self.entry.progress()))
+    }
+
+    /// Some rows; behind the last one, how the query ended.
+    fn rows_from(&self, from: usize) -> (String, LinesState) {
+        let rows = Arc::clone(&self.entry.progress().rows);
+        let end = self.first.saturating_add(self.rows).min(rows.len());
+        let mut text = String::new();
+        for at in from..end {
+            write_row(&mut text, rows.row(at));
+            text.push('\n');
+            if PIECE_BYTES <= text.len() {
+                return (text, LinesState::Rows(at + 1));
+            }
+        }
+        text.push_str(&self.status_line());
+        (text, LinesState::Ended)
+    }
 }

@@ -53,9 +53,11 @@ struct LookupBodyJson {
     timeout: Option<String>,
     class: Option<String>,
     wait: Option<String>,
+    idx: Option<usize>,
     limit: Option<usize>,
 }
 
+const OF_TEXT: [&str; 5] = ["timeout", "class", "wait", "idx", "limit"];
 const OF_QUERY: [&str; 6] = ["query", "timeout", "class", "wait", "idx", "limit"];
 const OF_POLL: [&str; 3] = ["wait", "idx", "limit"];
 
@@ -66,6 +68,18 @@ impl LookupParameters {
         let query = value(uri, "query")?.ok_or_else(|| {
             Refusal::bad("the query is missing: GET /lookup?query=…, percent-encoded, or POST it")
         })?;
+        Self::of(query, uri)
+    }
+
+    /// Of `POST /lookup` with a body that is a query.
+    pub fn of_text(body: &[u8], uri: &str) -> Result<Self, Refusal> {
+        check_names(uri, &OF_TEXT)?;
+        let query = str::from_utf8(body).map_err(|_| Refusal::bad("the query is not UTF-8"))?;
+        Self::of(query.trim().to_owned(), uri)
+    }
+
+    /// Of a query, with the other parameters of the URI.
+    fn of(query: String, uri: &str) -> Result<Self, Refusal> {
         let class = value(uri, "class")?;
         Ok(Self {
             query,
@@ -91,21 +105,16 @@ impl LookupParameters {
         })
     }
 
-    /// Of a body that is a query.
-    pub fn of_text(body: &[u8]) -> Result<Self, Refusal> {
-        let query = str::from_utf8(body).map_err(|_| Refusal::bad("the query is not UTF-8"))?;
-        Ok(Self::of_query(query.trim().to_owned()))
-    }
-
     /// A query, and nothing else.
     pub fn of_query(query: String) -> Self {
         Self { query, ..Self::default() }
     }
 
     /// Of a body in JSON.
-    pub fn of_json(body: &[u8]) -> Result<Self, Refusal> {
+    pub fn of_json(body: &[u8], uri: &str) -> Result<Self, Refusal> {
+        check_names(uri, &[])?;
         let read = serde_json::from_slice::<LookupBodyJson>(body);
-        let LookupBodyJson { query, timeout, class, wait, limit } = read.map_err(|error| {
+        let LookupBodyJson { query, timeout, class, wait, idx, limit } = read.map_err(|error| {
             let form = r#"{"query": "…", "timeout": "10s", "class": "background"}"#;
             Refusal::bad(format!("the body is not of the form {form}: {error}"))
         })?;
@@ -114,9 +123,14 @@ impl LookupParameters {
             timeout: timeout.map(|text| duration("timeout", &text)).transpose()?,
             is_background: is_background(class.as_deref())?,
             wait: wait.map(|text| duration("wait", &text)).transpose()?,
-            first: 0,
+            first: idx.unwrap_or(0),
             rows: limit,
         })
+    }
+
+    /// The rows of an answer without pages.
+    pub fn rows(&self) -> usize {
+        self.rows.unwrap_or(usize::MAX)
     }
 
     /// The rows that are asked for.
@@ -130,8 +144,11 @@ fn check_names(uri: &str, known: &[&str]) -> Result<(), Refusal> {
         None => Ok(()),
         Some(name) => {
             let shown: String = name.chars().take(40).collect();
-            let known = known.join(", ");
-            Err(Refusal::bad(format!("there is no parameter `{shown}`: there are {known}")))
+            let known = match known {
+                [] => "the body has them".to_owned(),
+                known => format!("there are {}", known.join(", ")),
+            };
+            Err(Refusal::bad(format!("there is no parameter `{shown}`: {known}")))
         }
     }
 }

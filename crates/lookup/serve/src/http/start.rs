@@ -49,18 +49,17 @@ impl Starter<'_> {
             );
             return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_calls", message));
         }
-        let entry = QueryEntry::new(query.to_string());
+        let entry = QueryEntry::new(query);
         self.shared.table.begin(&entry).map_err(|error| {
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, "busy", error.to_string())
         })?;
         let run = QueryRun {
             entry: Arc::clone(&entry),
-            query,
             plan,
             class: parameters.into(),
             user: user(self.peer),
             timeout: parameters.timeout.unwrap_or(timeout).min(timeout_max),
-            calls_max,
+            limits: self.limits,
         };
         self.queries.send(run).map_err(|_| {
             self.shared.table.end(entry.id, 0);

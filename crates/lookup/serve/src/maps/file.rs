@@ -192,7 +192,7 @@ fn read_call(s: &mut Section<'_>) -> ReadCall {
         "stale_ttl",
         "0s",
         secs(0)..=YEAR,
-        "How long answers are used beyond `ttl`, while new ones are fetched. FoundAnswers say that they are stale.",
+        "How long answers are used beyond `ttl`, while new ones are fetched. Answers say so.",
     );
     let records_typical = s.integer(
         "typical",

@@ -4,6 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lookup_core::map::{CallId, ProviderMap};
+use lookup_core::query::LookupQuery;
 use tokio::sync::{Notify, watch};
 
 use super::rows::AnswerRows;
@@ -83,7 +85,7 @@ pub(crate) struct ProviderCallProgress {
     pub errors: u64,
     pub rows: u64,
     pub attempts: u64,
-    /// From the first request to the last answer.
+    /// From the first request to the last answer or failure.
     pub ms: u64,
     /// Until when all of the records count, in milliseconds since 1970.
     pub expires_unix_ms: Option<u64>,
@@ -94,18 +96,31 @@ pub(crate) struct ProviderCallProgress {
 }
 
 impl ProviderCallProgress {
+    /// Of a call that is to be made, at an instance or the default one.
+    pub fn new(map: &ProviderMap, id: CallId, instance: Option<&str>) -> Self {
+        let provider = &map.providers[id.provider];
+        Self {
+            provider: provider.name.clone(),
+            call: map.call(id).name.clone(),
+            instance: instance.unwrap_or(&provider.instances[0].0).to_owned(),
+            ..Self::default()
+        }
+    }
+
     pub const fn failures(&self) -> u64 {
         self.timeouts + self.shed + self.errors
     }
 
-    /// The worst that happened to it.
-    pub const fn state(&self) -> &'static str {
+    /// The worst that happened to it, of a query that has ended or not.
+    pub const fn state(&self, is_ended: bool) -> &'static str {
         if self.errors > 0 {
             "error"
         } else if self.timeouts > 0 {
             "timeout"
         } else if self.shed > 0 {
             "shed"
+        } else if self.begun == 0 && !is_ended {
+            "queued"
         } else if self.answered < self.begun {
             "running"
         } else if self.stale > 0 {
@@ -127,11 +142,14 @@ pub(crate) struct QueryProgress {
     pub rows: Arc<AnswerRows>,
     /// Why it failed.
     pub reason: Option<String>,
+    /// The query whose answer contained its own.
+    pub reuses: Option<String>,
 }
 
 /// A query.
 pub(crate) struct QueryEntry {
     pub id: QueryId,
+    pub query: LookupQuery,
     /// As it is printed.
     pub text: String,
     progress: Mutex<QueryProgress>,
@@ -141,14 +159,22 @@ pub(crate) struct QueryEntry {
 }
 
 impl QueryEntry {
-    pub fn new(text: String) -> Arc<Self> {
+    pub fn new(query: LookupQuery) -> Arc<Self> {
         Arc::new(Self {
             id: QueryId::random(),
-            text,
+            text: query.to_string(),
+            query,
             progress: Mutex::default(),
             version: watch::Sender::new(0),
             cancelled: Notify::new(),
         })
+    }
+
+    /// Bytes of memory that it takes besides its rows, about.
+    pub fn bytes(&self) -> usize {
+        // The text stands for the query that it is of, too.
+        let calls = self.progress().calls.len() * size_of::<ProviderCallProgress>();
+        size_of::<Self>() + 4 * self.text.len() + 2 * calls
     }
 
     pub fn progress(&self) -> MutexGuard<'_, QueryProgress> {

@@ -2,18 +2,23 @@
 
 mod answers;
 mod ending;
+mod off_thread;
 mod query_run;
 mod steps;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use lookup_core::map::{CallId, ProviderMap};
+use lookup_core::records::MergedRecord;
+use runtime::process::unix_ms;
 use tokio::time::sleep_until;
 
-use super::entry::QueryStatus;
+use super::entry::{ProviderCallProgress, QueryStatus};
+use super::known::{KnownAnswer, KnownAnswers};
 use crate::calls::ProviderCalls;
 use crate::maps::LoadedMaps;
-use ending::{RunEnd, end};
+use ending::{RunEnd, end, narrowed};
 use steps::StepRunner;
 
 pub(crate) use ending::QueryEnd;
@@ -23,8 +28,17 @@ pub(crate) use query_run::QueryRun;
 pub(crate) async fn run(
     calls: Rc<ProviderCalls>,
     maps: Arc<LoadedMaps>,
+    answers: &KnownAnswers,
     run: QueryRun,
 ) -> QueryEnd {
+    if let Some(wider) = answers.find(&run.entry.query, &run.plan, unix_ms()) {
+        run.entry.change(|progress| {
+            progress.calls = reused_calls(&maps.map, &wider.known);
+            let text = wider.known.query.to_string();
+            progress.reuses = (!wider.conditions.is_empty()).then_some(text);
+        });
+        return narrowed(maps, &run, wider).await;
+    }
     let clock = calls.clock();
     let deadline = clock.now().after(run.timeout);
     let runner = StepRunner::new(calls, &maps, &run, deadline);
@@ -37,6 +51,31 @@ pub(crate) async fn run(
         () = sleep_until(clock.instant(deadline)) => RunEnd::Late,
         () = run.entry.cancelled.notified() => RunEnd::Cancelled,
     };
-    let (names, answers) = runner.into_answers();
-    end(ended, maps, &run, names, answers).await
+    let (names, sets) = runner.into_answers();
+    let mut ended = end(ended, maps, &run, names, sets).await;
+    if let Some(known) = ended.known.take() {
+        answers.keep(known);
+    }
+    ended
+}
+
+/// The calls of an answer that was there.
+fn reused_calls(map: &ProviderMap, known: &KnownAnswer) -> Vec<ProviderCallProgress> {
+    let progress = |id: CallId| {
+        let name = map.call_name(id);
+        let source = known.names.iter().position(|of| *of == name);
+        let source = source.and_then(|source| u32::try_from(source).ok());
+        let is_of =
+            |record: &&MergedRecord| source.is_some_and(|source| record.sources.contains(&source));
+        let rows = known.records.records.iter().filter(is_of).count();
+        ProviderCallProgress {
+            begun: 1,
+            answered: 1,
+            cached: 1,
+            rows: rows as u64,
+            expires_unix_ms: Some(known.expires_unix_ms),
+            ..ProviderCallProgress::new(map, id, known.query.instance.as_deref())
+        }
+    };
+    known.plan.answering().into_iter().map(progress).collect()
 }

@@ -30,7 +30,7 @@ pub(crate) struct AnswerRows {
 
 impl AnswerRows {
     /// Of what the stages left. `names` are those of the calls that answered.
-    pub fn new(result: &PipeResult, names: &[String]) -> Self {
+    pub fn of_result(result: &PipeResult, names: &[String]) -> Self {
         match result {
             PipeResult::Records(records) => Self::of_records(records, names),
             PipeResult::Aggregates(values) => {
@@ -44,7 +44,8 @@ impl AnswerRows {
         }
     }
 
-    fn of_records(records: &MergedRecords, names: &[String]) -> Self {
+    /// Of records.
+    pub fn of_records(records: &MergedRecords, names: &[String]) -> Self {
         let mut rows = Self::default();
         let mut known: HashMap<&[u32], u32> = HashMap::new();
         for record in &records.records {

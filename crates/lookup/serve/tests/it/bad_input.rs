@@ -19,7 +19,7 @@ fn what_is_wrong_is_said() {
     check("/lookup", 400, "bad_request", "the query is missing");
     check(&query("itm group=g"), 400, "bad_query", "did you mean `item`?");
     check(&query("item group=[1"), 400, "bad_query", "^");
-    check(&query(""), 400, "bad_query", "");
+    check(&query(""), 400, "bad_query", "the query is empty");
     check(&query("group item=x"), 422, "no_plan", "no provider gives group");
     check(&query("item"), 422, "no_plan", "p0.items");
     check(&query("item group=g system=px"), 422, "no_plan", "no system `px`");

@@ -24,7 +24,7 @@ fn identical_calls_under_way_are_one() {
 fn a_call_ends_when_nobody_waits_for_it_any_more() {
     let farm = farm(1, &options());
     behave(&farm, 0, ProviderAct::Hang);
-    let lookups = Lookups::of_farm(&farm, "");
+    let lookups = Lookups::of_farm(&farm, "timeout = \"60s\"");
     let ids: Vec<_> = (0..2).map(|_| lookups.begin("item group=g")).collect();
     until("it is called", || requests(&farm) == 1);
     let cancel = |id: &str| {
@@ -67,4 +67,57 @@ fn answers_are_forgotten_when_there_are_too_many() {
     }
     let gone = lookups.get(&format!("/lookup/{first}"));
     assert_eq!((gone.status, &gone.json()["error"]["code"]), (404, &json!("not_found")));
+}
+
+/// A wider answer that is complete answers a narrower query, without a call.
+#[test]
+fn the_answer_of_a_wider_query_answers_a_narrower_one() {
+    let farm = farm(3, &options());
+    let lookups = Lookups::of_physics(&farm, "");
+    let wide = lookups.query("dataset dataset=/a/*/c", "");
+    assert_eq!((&wide["total"], requests(&farm)), (&json!(3), 1));
+    let narrow = lookups.query("dataset dataset=/a/v1/c", "");
+    assert_eq!(narrow["rows"], json!([wide["rows"][1].clone()]));
+    assert_eq!(narrow["reuses"], "dataset dataset=/a/*/c");
+    assert_eq!((&states(&narrow)[..], requests(&farm)), (&["cached"][..], 1));
+    // Its stages are its own.
+    let count = lookups.query("dataset dataset=/a/v*/c | count(dataset)", "");
+    assert_eq!(count["rows"][0]["record"], json!({ "count(dataset)": 3 }));
+    assert_eq!(requests(&farm), 1);
+    // What it lacks is asked for.
+    lookups.query("dataset dataset=/b/v1/c", "");
+    assert_eq!(requests(&farm), 2);
+}
+
+#[test]
+fn an_answer_that_lacks_something_answers_no_other_query() {
+    let farm = farm(2, &options());
+    behave(&farm, 1, ProviderAct::Redirect { code: 302, to: None });
+    let lookups = Lookups::of_farm(&farm, "");
+    assert_eq!(lookups.query("item group=g", "")["status"], "partial");
+    behave(&farm, 1, ProviderAct::Healthy);
+    let narrow = lookups.query("item group=g item=g/1*", "");
+    assert_eq!((&narrow["status"], &narrow["total"]), (&json!("done"), &json!(11)));
+    assert_eq!((states(&narrow), &narrow["reuses"]), (vec!["cached", "ok"], &json!(null)));
+    assert_eq!(narrow["rows"][0]["from"], json!(["p0.items", "p1.items"]));
+}
+
+/// Who began a call may have less time than those who wait for it too.
+#[test]
+fn a_call_is_begun_again_for_those_who_have_more_time() {
+    let farm = farm(1, &options());
+    behave(&farm, 0, ProviderAct::Hang);
+    let lookups = Lookups::of_farm(&farm, "timeout = \"600ms\"");
+    let begin = |timeout: &str| {
+        let body = json!({ "query": "item group=g", "timeout": timeout }).to_string();
+        send(lookups.address, "POST", "/lookup", &[], &body).json()["id"].clone()
+    };
+    begin("300ms");
+    until("it is called", || requests(&farm) == 1);
+    let second = begin("20s");
+    // The first attempt hangs on; when it fails, the one who began it has no time left.
+    behave(&farm, 0, ProviderAct::Healthy);
+    let target = format!("/lookup/{}?wait=20s", second.as_str().unwrap());
+    assert_eq!(lookups.get(&target).json()["status"], "done");
+    assert_eq!(requests(&farm), 2);
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::provider::{ProviderAct, ProviderBehaviour, ProviderFault};
+use testbed::provider::{
+    CatalogueOptions, ProviderAct, ProviderBehaviour, ProviderFault, ProviderOptions,
+};
 use testbed::server::{Cut, DripFrom};
 
 use crate::fixtures::*;
@@ -57,7 +59,9 @@ fn the_others_are_in_the_answer_at_the_deadline_of_the_query() {
     let lookups = Lookups::of_farm(&farm, "timeout = \"60s\"");
     let began = Instant::now();
     let answer = lookups.query("item group=g", "&timeout=700ms");
-    assert!(Duration::from_millis(700) <= began.elapsed(), "it waited for the last");
+    let took = began.elapsed();
+    assert!(Duration::from_millis(700) <= took, "it waited for the last");
+    assert!(took < Duration::from_secs(20), "the provider's own timeout is a minute: {took:?}");
     assert_eq!((&answer["status"], &answer["total"]), (&json!("partial"), &json!(20)));
     let from = answer["rows"][0]["from"].as_array().unwrap();
     assert_eq!(from.len(), 99);
@@ -118,4 +122,49 @@ fn calls_that_fail_now_and_then_are_made_again() {
     let attempts = |answer: &Value| answer["providers"][0]["attempts"].as_u64().unwrap();
     assert!(answers.iter().all(|answer| answer["status"] == "done"));
     assert!(answers.iter().any(|answer| attempts(answer) == 2), "the seed has faults");
+}
+
+/// The required provider has said that there are no blocks: nothing more is asked of it.
+#[test]
+fn a_call_that_need_not_be_made_has_not_failed() {
+    let nothing = CatalogueOptions { blocks: 0, files: 0, items: 0 };
+    let farm = farm(3, &ProviderOptions { catalogue: nothing, ..options() });
+    let map = include_str!("../../../../../deploy/maps/physics.toml");
+    let map = map.replace("concurrency = 10", "concurrency = 10\nrequired = true");
+    // Another provider that would give the same finds nothing, since it fails.
+    let other = "
+        [[provider]]
+        name = \"other\"
+        url = \"http://127.0.0.1:7503\"
+        [[provider.call]]
+        name = \"blocks\"
+        gives = [\"block\"]
+        path = \"/nothing\"
+        fields = { block = \"block.name\" }
+        [[provider.call.parameter]]
+        name = \"dataset\"
+        key = \"dataset\"
+        required = true
+        [[provider.call]]
+        name = \"lumis\"
+        gives = [\"file\", \"run\", \"lumi\"]
+        path = \"/nothing\"
+        fields = { file = \"file.name\", run = \"run.number\", lumi = \"lumi.number\" }
+        [[provider.call.parameter]]
+        name = \"block\"
+        key = \"block\"
+        required = true
+        from = \"other.blocks\"
+    ";
+    let map = (map + other).replace("http://127.0.0.1:7501", &farm.urls()[0]);
+    let lookups = Lookups::start(&map.replace("http://127.0.0.1:7503", &farm.urls()[2]), "");
+    let answer = lookups.query("file,run,lumi dataset=/a/b/c", "");
+    assert_eq!((&answer["status"], &answer["total"]), (&json!("partial"), &json!(0)));
+    assert_eq!(states(&answer), ["ok", "ok", "error", "error"], "{answer}");
+    assert_eq!(requests(&farm), 2);
+}
+
+#[test]
+fn nothing_at_all_is_no_answer() {
+    check(ProviderAct::Status { code: 200, body: String::new() }, "error", "not JSON");
 }

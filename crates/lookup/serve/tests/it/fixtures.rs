@@ -117,7 +117,7 @@ impl Lookups {
     pub fn begin(&self, query: &str) -> String {
         let body = serde_json::json!({ "query": query }).to_string();
         let answer = send(self.address, "POST", "/lookup", &[], &body);
-        assert_eq!(answer.status, 202, "{}", answer.body);
+        assert!(matches!(answer.status, 200 | 202), "{}", answer.body);
         answer.json()["id"].as_str().expect("an id").to_owned()
     }
 
@@ -163,7 +163,7 @@ pub fn send(address: SocketAddr, method: &str, target: &str, lines: &[&str], bod
     let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
     let length = body.len();
     let request = format!(
-        "{method} {target} HTTP/1.0\r\nHost: lookup\r\nContent-Length: {length}\r\n{lines}\r\n{body}"
+        "{method} {target} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {length}\r\n{lines}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut text = String::new();

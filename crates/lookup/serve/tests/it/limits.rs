@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testbed::provider::{CatalogueOptions, ProviderOptions};
+use testbed::provider::{CatalogueOptions, ProviderAct, ProviderOptions};
 
 use crate::fixtures::*;
 
@@ -11,7 +11,8 @@ use crate::fixtures::*;
 fn many_calls(concurrency_max: usize, refusal: u16) -> ProviderOptions {
     ProviderOptions {
         catalogue: CatalogueOptions { blocks: 100, files: 1, items: 0 },
-        latency: Duration::from_millis(2),
+        // Longer than it takes to send calls, even on a busy machine.
+        latency: Duration::from_millis(10),
         concurrency_max: Some(concurrency_max),
         refusal,
         ..options()
@@ -105,7 +106,7 @@ fn a_query_that_needs_too_many_calls_is_refused_or_waits_in_the_background() {
 #[test]
 fn no_more_queries_run_than_may() {
     let farm = farm(1, &options());
-    behave(&farm, 0, testbed::provider::ProviderAct::Hang);
+    behave(&farm, 0, ProviderAct::Hang);
     let map = testbed::provider::farm_map(farm.urls(), "");
     let lookups = Lookups::start(&map, "running = 2");
     let ids = [lookups.begin("item group=a"), lookups.begin("item group=b")];
@@ -114,4 +115,51 @@ fn no_more_queries_run_than_may() {
     assert_eq!((refused.status, refused.field("retry-after")), (429, Some("1")));
     send(lookups.address, "DELETE", &format!("/lookup/{}", ids[0]), &[], "");
     lookups.begin("item group=c");
+}
+
+/// Otherwise a provider would not be called any more once so many queries have been cancelled.
+#[test]
+fn no_permit_is_lost_when_queries_are_cancelled() {
+    let farm = farm(1, &options());
+    behave(&farm, 0, ProviderAct::Hang);
+    let lookups = Lookups::of_farm(&farm, "concurrency = 2");
+    let ids: Vec<_> = (0..5).map(|at| lookups.begin(&format!("item group=h{at}"))).collect();
+    until("two are called", || requests(&farm) == 2);
+    // Those that wait for their turn go first, then those that run.
+    for id in ids.iter().rev() {
+        send(lookups.address, "DELETE", &format!("/lookup/{id}"), &[], "");
+    }
+    behave(&farm, 0, ProviderAct::Healthy);
+    for at in 0..5 {
+        assert_eq!(lookups.query(&format!("item group=g{at}"), "")["status"], "done");
+    }
+    assert_eq!(requests(&farm), 7);
+}
+
+/// More values are found than the map says is typical.
+#[test]
+fn a_query_makes_no_more_calls_than_may_be() {
+    let farm = farm(1, &many_calls(100, 500));
+    let map = SITES.replace("URL", &farm.urls()[0]).replace("LIMIT", "");
+    let map = map.replace("typical = 100", "typical = 1");
+    let lookups = Lookups::start(&map, "calls = 10\nbackground_calls = 50");
+    let answer = lookups.query("site dataset=/a/b/c", "");
+    assert_eq!((&answer["status"], requests(&farm)), (&json!("partial"), 50));
+    assert_eq!(states(&answer), ["ok", "shed"]);
+    let reason = &answer["providers"][1]["reason"];
+    assert_eq!(reason, "the query has made as many calls as it may");
+}
+
+#[test]
+fn an_answer_that_is_larger_than_all_that_is_kept_takes_no_place_of_others() {
+    let items = CatalogueOptions { blocks: 0, files: 0, items: 40_000 };
+    let farm = farm(1, &ProviderOptions { catalogue: items, ..options() });
+    let map = testbed::provider::farm_map(farm.urls(), "");
+    let lookups = Lookups::start(&map, "answers = \"1MiB\"");
+    let few = lookups.query("item group=g | limit 3", "");
+    let all = lookups.query("item group=g", "");
+    assert_eq!((&all["status"], &all["total"]), (&json!("failed"), &json!(0)));
+    assert!(all["reason"].as_str().unwrap().contains("its 40000 records"), "{}", all["reason"]);
+    let few = lookups.get(&format!("/lookup/{}", few["id"].as_str().unwrap()));
+    assert_eq!(few.json()["total"], 3);
 }

@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lookup_core::map::CallId;
-use lookup_core::pipe::{self, PipeResult};
+use lookup_core::pipe;
+use lookup_core::plan::Plan;
 use lookup_core::query::LookupQuery;
-use lookup_core::records::{RecordLimits, RecordSet, UnreadableRecords, merge, primary_fields};
+use lookup_core::records::{
+    MergedRecords, RecordLimits, RecordSet, UnreadableRecords, merge, primary_fields,
+};
 
 use super::answers::StepAnswer;
+use super::off_thread::off_thread;
 use super::query_run::QueryRun;
 use crate::maps::LoadedMaps;
 use crate::queries::entry::{QueryProgress, QueryStatus};
+use crate::queries::known::{KnownAnswer, WiderAnswer};
 use crate::queries::rows::AnswerRows;
-
-/// More records are merged on another thread, so that other queries go on.
-const MERGED_INLINE_MAX: usize = 1_000;
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,20 @@ pub(crate) struct QueryEnd {
     pub rows: AnswerRows,
     /// Why it has none.
     pub reason: Option<String>,
+    /// What other queries may use.
+    pub known: Option<KnownAnswer>,
+    /// Whether the answer of another query has it.
+    pub is_reused: bool,
+}
+
+impl QueryEnd {
+    fn with_rows(status: QueryStatus, rows: AnswerRows) -> Self {
+        Self { status, rows, reason: None, known: None, is_reused: false }
+    }
+
+    fn without_rows(status: QueryStatus, reason: String) -> Self {
+        Self { reason: Some(reason), ..Self::with_rows(status, AnswerRows::default()) }
+    }
 }
 
 /// Merges what was answered, and says what was not.
@@ -42,10 +58,9 @@ pub(super) async fn end(
     ids: Vec<CallId>,
     answers: Vec<StepAnswer>,
 ) -> QueryEnd {
-    let has_answers = !answers.is_empty();
-    let failed: Vec<_> = {
+    let failed: BTreeSet<_> = {
         let mut progress = run.entry.progress();
-        finish_calls(&mut progress, ended);
+        finish_calls(&mut progress, &run.plan, &ids, ended);
         let calls = ids.iter().zip(&progress.calls);
         calls.filter(|(_, call)| call.failures() > 0).map(|(id, _)| *id).collect()
     };
@@ -56,84 +71,119 @@ pub(super) async fn end(
     } else if let Some(id) = failed.iter().find(is_required) {
         let reason = format!("it needs {}, which failed", maps.map.call_name(*id));
         Some((QueryStatus::Failed, reason))
-    } else if !is_complete && !has_answers {
+    } else if answers.is_empty() && run.plan.answering().is_subset(&failed) {
         Some((QueryStatus::Failed, "no provider answered".to_owned()))
     } else {
         None
     };
-    let merged = match failure {
-        Some(failure) => Err(failure),
-        None => {
-            let rows = merged(Arc::clone(&maps), &run.query, answers).await;
-            rows.map_err(|error| (QueryStatus::Failed, error.to_string()))
+    if let Some((status, reason)) = failure {
+        return QueryEnd::without_rows(status, reason);
+    }
+    let expires = run.entry.progress().calls.iter().filter_map(|call| call.expires_unix_ms).min();
+    match merged(maps, run, answers).await {
+        Ok(MergedAnswer { records, names, rows }) if is_complete => {
+            let known = KnownAnswer {
+                query: Arc::new(LookupQuery { pipe: Vec::new(), ..run.entry.query.clone() }),
+                plan: Arc::new(run.plan.clone()),
+                records,
+                names,
+                expires_unix_ms: expires.unwrap_or(0),
+            };
+            QueryEnd { known: Some(known), ..QueryEnd::with_rows(QueryStatus::Done, rows) }
         }
-    };
-    match merged {
-        Ok(rows) => {
-            let status = if is_complete { QueryStatus::Done } else { QueryStatus::Partial };
-            QueryEnd { status, rows, reason: None }
-        }
-        Err((status, reason)) => {
-            QueryEnd { status, rows: AnswerRows::default(), reason: Some(reason) }
-        }
+        Ok(MergedAnswer { rows, .. }) => QueryEnd::with_rows(QueryStatus::Partial, rows),
+        Err(error) => QueryEnd::without_rows(QueryStatus::Failed, error.to_string()),
     }
 }
 
-/// Calls that have not ended have failed, and so have those that wait for what others did not find.
-fn finish_calls(progress: &mut QueryProgress, ended: RunEnd) {
-    let is_any_failed = progress.calls.iter().any(|call| call.failures() > 0);
-    for call in &mut progress.calls {
-        let open = call.begun - call.answered - call.failures();
-        match ended {
-            RunEnd::Complete if call.begun == 0 && is_any_failed => {
+/// The answer of a query from one that contains it.
+pub(super) async fn narrowed(
+    maps: Arc<LoadedMaps>,
+    run: &QueryRun,
+    wider: WiderAnswer,
+) -> QueryEnd {
+    let WiderAnswer { known, conditions } = wider;
+    let query = run.entry.query.clone();
+    let count = known.records.records.len();
+    let rows = off_thread(count, move || {
+        if conditions.is_empty() && query.pipe.is_empty() {
+            return AnswerRows::of_records(&known.records, &known.names);
+        }
+        let mut records = (*known.records).clone();
+        pipe::retain(&mut records, &maps.map, &conditions);
+        AnswerRows::of_result(&pipe::run(records, &maps.map, &query.pipe), &known.names)
+    });
+    QueryEnd { is_reused: true, ..QueryEnd::with_rows(QueryStatus::Done, rows.await) }
+}
+
+/// Calls that have not ended have failed, and so have those that wait for values that calls which failed
+/// would have found.
+fn finish_calls(progress: &mut QueryProgress, plan: &Plan, ids: &[CallId], ended: RunEnd) {
+    let is_cut = ended != RunEnd::Complete;
+    let lacking = progress.calls.iter().zip(ids).filter(|(call, _)| {
+        let is_open = call.answered + call.failures() < call.begun;
+        call.failures() > 0 || is_cut && is_open
+    });
+    let lacking: BTreeSet<_> = lacking.map(|(_, id)| *id).collect();
+    for (call, id) in progress.calls.iter_mut().zip(ids) {
+        if call.begun == 0 {
+            // None was to be made, unless it could not be known.
+            if !plan.feeders(*id).is_disjoint(&lacking) {
                 (call.begun, call.errors) = (1, 1);
                 call.reason = Some("the values that it needs were not found".into());
             }
-            RunEnd::Complete => (),
-            RunEnd::Late | RunEnd::Cancelled => {
-                let missing = if call.begun == 0 { 1 } else { open };
-                call.begun = call.begun.max(missing);
-                call.timeouts += missing;
-                if missing > 0 && call.reason.is_none() {
-                    let late = "it had not answered when the time of the query was over";
-                    let cancelled = "it had not answered when the query was cancelled";
-                    let reason = if ended == RunEnd::Late { late } else { cancelled };
-                    call.reason = Some(match &call.attempt_failure {
-                        Some(failure) => format!("{reason}; before that, {failure}").into(),
-                        None => reason.into(),
-                    });
-                }
-            }
+            continue;
         }
+        let open = call.begun - call.answered - call.failures();
+        if open == 0 {
+            continue;
+        }
+        call.timeouts += open;
+        let reason = match ended {
+            RunEnd::Cancelled => "it had not answered when the query was cancelled",
+            _ => "it had not answered when the time of the query was over",
+        };
+        let with_failure = |failure| format!("{reason}; before that, {failure}").into();
+        let known = call.attempt_failure.as_ref();
+        call.reason.get_or_insert_with(|| known.map_or_else(|| reason.into(), with_failure));
     }
 }
 
-/// The records of all answers as one, behind the query's stages.
+/// The records of all answers as one, and what the query's stages leave of them.
+struct MergedAnswer {
+    records: Arc<MergedRecords>,
+    /// Names of the calls that answered, by source.
+    names: Arc<[String]>,
+    rows: AnswerRows,
+}
+
 async fn merged(
     maps: Arc<LoadedMaps>,
-    query: &LookupQuery,
+    run: &QueryRun,
     mut answers: Vec<StepAnswer>,
-) -> Result<AnswerRows, UnreadableRecords> {
+) -> Result<MergedAnswer, UnreadableRecords> {
     answers.sort_by(|one, other| (one.call, &one.place).cmp(&(other.call, &other.place)));
     let records: usize = answers.iter().map(|answer| answer.set.rows.len()).sum();
-    let query = query.clone();
+    let query = run.entry.query.clone();
     let merge = move || {
         let ids: BTreeSet<_> = answers.iter().map(|answer| answer.call).collect();
         let ids: Vec<_> = ids.into_iter().collect();
         let source = |id| ids.binary_search(&id).expect("it is of an answer");
-        let names: Vec<_> = ids.iter().map(|id| maps.map.call_name(*id)).collect();
+        let names: Arc<[String]> = ids.iter().map(|id| maps.map.call_name(*id)).collect();
         let sets = answers.into_iter().map(|answer| {
             let source = u32::try_from(source(answer.call)).expect("calls are few");
             (source, Arc::unwrap_or_clone(answer.set))
         });
         let sets: Vec<(u32, RecordSet)> = sets.collect();
         let primary = primary_fields(&maps.map, &query.fields);
-        let merged = merge(sets, &primary, RecordLimits::default())?;
-        let result: PipeResult = pipe::run(merged, &maps.map, &query.pipe);
-        Ok(AnswerRows::new(&result, &names))
+        let records = Arc::new(merge(sets, &primary, RecordLimits::default())?);
+        let rows = if query.pipe.is_empty() {
+            AnswerRows::of_records(&records, &names)
+        } else {
+            let result = pipe::run((*records).clone(), &maps.map, &query.pipe);
+            AnswerRows::of_result(&result, &names)
+        };
+        Ok(MergedAnswer { records, names, rows })
     };
-    if records <= MERGED_INLINE_MAX {
-        return merge();
-    }
-    tokio::task::spawn_blocking(merge).await.expect("merging does not panic")
+    off_thread(records, merge).await
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
@@ -12,13 +13,14 @@ use lookup_core::map::{CallId, ProviderMap};
 use lookup_core::pipe::retain_rows;
 use lookup_core::plan::{PlanStep, PlannedFetch};
 use lookup_core::query::QueryCondition;
-use lookup_core::records::{RecordSet, primary_fields};
+use lookup_core::records::{RecordLimits, RecordSet, UnreadableRecords, primary_fields};
 use lookup_core::schedule::CallClass;
 use lookup_core::target::{CallValues, listed_values, target};
 use runtime::process::unix_ms;
 use units::Tick;
 
 use super::answers::StepAnswer;
+use super::off_thread::off_thread;
 use super::query_run::QueryRun;
 use crate::calls::ProviderCalls;
 use crate::calls::answers::{
@@ -60,12 +62,17 @@ impl StepInput {
 
 pub(super) struct StepRunner<'r> {
     calls: Rc<ProviderCalls>,
-    maps: &'r LoadedMaps,
+    maps: &'r Arc<LoadedMaps>,
     run: &'r QueryRun,
     deadline: Tick,
     class: Cell<CallClass>,
     /// Calls so far.
     made: Cell<u64>,
+    /// Records and values of all answers so far.
+    records: Cell<usize>,
+    values: Cell<usize>,
+    /// When each call of the plan was first made.
+    first: RefCell<Vec<Option<Instant>>>,
     /// The calls of the plan, in the order of the map.
     ids: Vec<CallId>,
     /// What answers the query.
@@ -75,42 +82,35 @@ pub(super) struct StepRunner<'r> {
 impl<'r> StepRunner<'r> {
     pub fn new(
         calls: Rc<ProviderCalls>,
-        maps: &'r LoadedMaps,
+        maps: &'r Arc<LoadedMaps>,
         run: &'r QueryRun,
         deadline: Tick,
     ) -> Self {
-        let ids = run.plan.calls().into_iter().collect();
-        let class = Cell::new(run.class);
+        let ids: Vec<_> = run.plan.calls().into_iter().collect();
         Self {
             calls,
             maps,
             run,
             deadline,
-            class,
+            class: Cell::new(run.class),
             made: Cell::new(0),
+            records: Cell::new(0),
+            values: Cell::new(0),
+            first: RefCell::new(vec![None; run.plan.calls().len()]),
             ids,
             answers: RefCell::default(),
         }
     }
 
-    const fn map(&self) -> &'r ProviderMap {
+    fn map(&self) -> &'r ProviderMap {
         &self.maps.map
     }
 
     /// The calls, before any is made.
     pub fn calls_at_first(&self) -> Vec<ProviderCallProgress> {
-        let progress = |id: &CallId| {
-            let provider = &self.map().providers[id.provider];
-            let wanted = self.run.query.instance.as_ref();
-            let instance = wanted.unwrap_or(&provider.instances[0].0);
-            ProviderCallProgress {
-                provider: provider.name.clone(),
-                call: self.map().call(*id).name.clone(),
-                instance: instance.clone(),
-                ..ProviderCallProgress::default()
-            }
-        };
-        self.ids.iter().map(progress).collect()
+        let instance = self.run.entry.query.instance.as_deref();
+        let ids = self.ids.iter();
+        ids.map(|id| ProviderCallProgress::new(self.map(), *id, instance)).collect()
     }
 
     /// Does a step, whose records answer the query.
@@ -165,7 +165,8 @@ impl<'r> StepRunner<'r> {
 
     /// The values of a key that the query lists.
     fn listed(&self, key: &str) -> Vec<String> {
-        let condition = self.run.query.conditions.iter().find(|condition| condition.key == key);
+        let condition =
+            self.run.entry.query.conditions.iter().find(|condition| condition.key == key);
         condition.map_or_else(Vec::new, listed_values)
     }
 
@@ -182,12 +183,19 @@ impl<'r> StepRunner<'r> {
         let PlannedFetch { call: id, instance, takes, filters } = fetch;
         let at = self.ids.binary_search(id).expect("the plan has the call");
         self.run.entry.change(|progress| progress.calls[at].begun += 1);
-        self.made.set(self.made.get() + 1);
-        if self.run.calls_max < self.made.get() {
-            // Providers gave more values than was to be expected.
+        self.first.borrow_mut()[at].get_or_insert_with(Instant::now);
+        let made = self.made.get() + 1;
+        self.made.set(made);
+        // Providers may give more values than was to be expected.
+        if self.run.limits.background_calls_max < made {
+            let reason = "the query has made as many calls as it may";
+            self.failed(at, &ProviderCallFailure::new(FailureKind::Shed, reason, 0));
+            return;
+        }
+        if self.run.limits.calls_max < made {
             self.class.set(CallClass::Background);
         }
-        let conditions = &self.run.query.conditions;
+        let conditions = &self.run.entry.query.conditions;
         let now = i64::try_from(unix_ms() / 1_000).unwrap_or(i64::MAX);
         let values = CallValues { conditions, takes, bound: &input.bound, now };
         let called = match target(self.map().call(*id), values) {
@@ -199,26 +207,59 @@ impl<'r> StepRunner<'r> {
             }
             Err(error) => Err(ProviderCallFailure::new(FailureKind::Error, error.to_string(), 0)),
         };
-        match called {
-            Ok(answer) => {
-                let set = self.filtered(&answer.records.set, filters);
+        let answer = match called {
+            Ok(answer) => answer,
+            Err(failure) => return self.failed(at, &failure),
+        };
+        let set = self.filtered(&answer.records.set, filters).await;
+        match self.take(&set) {
+            Ok(()) => {
                 self.answered(at, &answer, set.rows.len());
                 answers.borrow_mut().push(StepAnswer { call: *id, place: input.place, set });
             }
-            Err(failure) => self.failed(at, &failure),
+            // What the others say still fits.
+            Err(error) => {
+                let failure = ProviderCallFailure::new(
+                    FailureKind::Error,
+                    error.to_string(),
+                    answer.attempts,
+                );
+                self.failed(at, &failure);
+            }
         }
     }
 
+    /// Counts the records of an answer, unless all answers together would have too many.
+    fn take(&self, set: &RecordSet) -> Result<(), UnreadableRecords> {
+        let limits = RecordLimits::default();
+        let records = self.records.get() + set.rows.len();
+        if limits.records_max < records {
+            return Err(UnreadableRecords::TooManyRecords(limits.records_max));
+        }
+        let values = self.values.get() + set.rows.iter().map(Vec::len).sum::<usize>();
+        if limits.values_max < values {
+            return Err(UnreadableRecords::TooManyValues(limits.values_max));
+        }
+        self.records.set(records);
+        self.values.set(values);
+        Ok(())
+    }
+
     /// The records that satisfy the conditions on these keys.
-    fn filtered(&self, set: &Arc<RecordSet>, keys: &[String]) -> Arc<RecordSet> {
+    async fn filtered(&self, set: &Arc<RecordSet>, keys: &[String]) -> Arc<RecordSet> {
         if keys.is_empty() {
             return Arc::clone(set);
         }
-        let mut set = (**set).clone();
-        let is_applied = |condition: &&QueryCondition| keys.contains(&condition.key);
-        let conditions = self.run.query.conditions.iter().filter(is_applied);
-        retain_rows(&mut set, self.map(), conditions);
-        Arc::new(set)
+        let conditions = self.run.entry.query.conditions.iter();
+        let conditions: Vec<QueryCondition> =
+            conditions.filter(|condition| keys.contains(&condition.key)).cloned().collect();
+        let (set, maps) = (Arc::clone(set), Arc::clone(self.maps));
+        off_thread(set.rows.len(), move || {
+            let mut set = (*set).clone();
+            retain_rows(&mut set, &maps.map, &conditions);
+            Arc::new(set)
+        })
+        .await
     }
 
     fn answered(&self, at: usize, answer: &ProviderCallAnswer, rows: usize) {
@@ -229,11 +270,17 @@ impl<'r> StepRunner<'r> {
             call.stale += u64::from(answer.source == AnswerSource::Stale);
             call.rows += rows as u64;
             call.attempts += u64::from(answer.attempts);
-            call.ms = call.ms.max(u64::try_from(answer.took.as_millis()).unwrap_or(u64::MAX));
+            call.ms = self.millis_since(at);
             let expires = answer.records.expires_unix_ms;
             let earliest = call.expires_unix_ms.map_or(expires, |earliest| earliest.min(expires));
             call.expires_unix_ms = Some(earliest);
         });
+    }
+
+    /// Since a call was first made.
+    fn millis_since(&self, at: usize) -> u64 {
+        let since = self.first.borrow()[at].map_or(Duration::ZERO, |first| first.elapsed());
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn attempt_failed(&self, at: usize, reason: &Arc<str>) {
@@ -251,6 +298,7 @@ impl<'r> StepRunner<'r> {
                 FailureKind::Error => call.errors += 1,
             }
             call.attempts += u64::from(failure.attempts);
+            call.ms = self.millis_since(at);
             call.reason.get_or_insert_with(|| Arc::clone(&failure.reason));
         });
     }
