@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use runtime::admin::{
@@ -38,6 +39,8 @@ pub(crate) fn expose(shared: &LookupShared, page: &mut MetricsPage<'_>) -> fmt::
     for (name, help, count) in COUNTS {
         page.counters(name, help)?.sum(&[], [count(&shared.counts)].into_iter())?;
     }
+    let help = "Queries answered at once with the answer of an earlier one.";
+    page.counters("lookup_shared", help)?.value(&[], shared.shared.load(Relaxed))?;
     let (running, bytes) = shared.table.occupancy();
     let level = |level: usize| i64::try_from(level).unwrap_or(i64::MAX);
     page.gauges("lookup_running", "Queries that run.")?.value(&[], level(running))?;
@@ -116,6 +119,8 @@ struct LookupView {
     running: usize,
     /// Bytes of answers that are kept for clients.
     answer_bytes: usize,
+    /// Queries answered at once with the answer of an earlier one; `counts` has the others.
+    shared: u64,
     #[schemars(schema_with = "counts_of_queries")]
     counts: CountsByLabel,
     /// In the order of the maps.
@@ -166,6 +171,7 @@ fn lookup(lookup: &LookupApi, _: &ApiCall) -> ReplyResult {
         listen: listen.to_string(),
         running,
         answer_bytes,
+        shared: shared.shared.load(Relaxed),
         counts: counts.into(),
         lanes: lanes(shared),
     }))

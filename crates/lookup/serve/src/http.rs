@@ -180,7 +180,7 @@ impl LookupHttp {
             Method::DELETE => {
                 entry.cancelled.notify_one();
                 self.wait(entry.ended(), Duration::MAX).await;
-                Ok(document(StatusCode::OK, write(&entry, parameters.page()), None))
+                Ok(document(StatusCode::OK, write(&entry, parameters.page()).into(), None))
             }
             _ => Ok(allowed("GET, DELETE")),
         }
@@ -257,7 +257,8 @@ fn shown(entry: &QueryEntry, page: Page) -> Response<LookupBody> {
     let tag = etag(entry.id, entry.version(), page);
     let is_final = entry.status().is_final();
     let status = if is_final { StatusCode::OK } else { StatusCode::ACCEPTED };
-    document(status, write(entry, page), Some(&tag))
+    let text = entry.document([page.first, page.rows], || write(entry, page));
+    document(status, text, Some(&tag))
 }
 
 fn wants_lines(headers: &HeaderMap) -> bool {

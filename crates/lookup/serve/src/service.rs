@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use runtime::admin::{Api, ChangeAllowance, Readiness};
@@ -60,9 +61,11 @@ impl Service for Lookup {
     fn start(config: LookupConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
         let maps = check_maps(&config, startup.folder).map_err(ServiceError::configuration)?;
         let shared = Arc::new(LookupShared {
+            vocabulary: maps.map.vocabulary(),
             maps: Arc::new(maps),
             table: QueryTable::new(config.queries),
             counts: Arc::default(),
+            shared: AtomicU64::default(),
             lanes: Mutex::default(),
         });
         let mut calls = config.calls;

@@ -3,10 +3,12 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use lookup_core::query::Vocabulary;
 use lookup_core::schedule::LaneStatus;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -34,8 +36,11 @@ pub(crate) type LookupLaneReport = (usize, usize, LaneStatus);
 /// What the thread and the shards share.
 pub(crate) struct LookupShared {
     pub maps: Arc<LoadedMaps>,
+    pub vocabulary: Vocabulary,
     pub table: QueryTable,
     pub counts: Arc<LookupCounts>,
+    /// Queries that shards answered with the answer of an earlier one.
+    pub shared: AtomicU64,
     /// As of the last sweep.
     pub lanes: Mutex<Vec<LookupLaneReport>>,
 }
@@ -129,16 +134,16 @@ async fn run_one(
     let entry = Arc::clone(&query.entry);
     let most = query.limits.answers_bytes;
     let ended = run(calls, Arc::clone(&shared.maps), &answers, query).await;
-    let QueryEnd { mut status, mut rows, mut reason, is_reused, .. } = ended;
-    if most < entry.bytes() + rows.bytes() {
+    let QueryEnd { mut status, mut rows, mut reason, mut shared_until, .. } = ended;
+    if most < entry.bytes(&rows) {
         // Otherwise it would take the place of all others, and have none itself.
         let records = rows.len();
         reason = Some(format!(
             "its {records} records are more than `lookup.answers` has room for: add conditions or stages"
         ));
-        (status, rows) = (QueryStatus::Failed, AnswerRows::default());
+        (status, rows, shared_until) = (QueryStatus::Failed, AnswerRows::default(), None);
     }
-    counts.reused.add(u64::from(is_reused));
+    counts.reused.add(u64::from(shared_until.is_some()));
     match status {
         QueryStatus::Done => counts.done.increment(),
         QueryStatus::Partial => counts.partial.increment(),
@@ -149,8 +154,11 @@ async fn run_one(
     }
     counts.records.add(rows.len() as u64);
     // Who learns that it has ended may begin another.
-    shared.table.end(entry.id, entry.bytes() + rows.bytes());
+    shared.table.end(entry.id, entry.bytes(&rows));
     entry.change(|progress| {
         (progress.status, progress.reason, progress.rows) = (status, reason, Arc::new(rows));
     });
+    if let Some(until) = shared_until {
+        shared.table.share(&entry, until);
+    }
 }

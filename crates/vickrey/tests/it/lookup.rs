@@ -138,9 +138,10 @@ fn a_query_is_answered_by_a_running_process() {
     assert_eq!(json["rows"][0]["from"], json!(["p0.items", "p1.items"]));
     assert_eq!(json["rows"].as_array().unwrap().len(), 1);
     let server = &lookups.server;
-    assert_eq!(server.scraped("lookup_done_total"), 3);
+    assert_eq!(server.scraped("lookup_done_total"), 2);
     assert_eq!(server.scraped("lookup_attempts_total"), 2);
-    assert_eq!(server.scraped("lookup_reused_total"), 2);
+    assert_eq!(server.scraped("lookup_reused_total"), 1);
+    assert_eq!(server.scraped("lookup_shared_total"), 1);
     until("the lanes are shown", || {
         server.scraped("lookup_provider_up{provider=\"p1\",instance=\"default\"}") == 1
     });

@@ -25,8 +25,12 @@ pub(super) type RowLines = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, BoxErr
 pub(super) type LookupBody = Either<Full<Bytes>, StreamBody<RowLines>>;
 
 /// A body of a type.
-pub(super) fn body(status: StatusCode, kind: &'static str, body: String) -> Response<LookupBody> {
-    let mut response = Response::new(Either::Left(Full::from(body)));
+pub(super) fn body(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<LookupBody> {
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -38,7 +42,7 @@ pub(super) fn body(status: StatusCode, kind: &'static str, body: String) -> Resp
 /// A JSON document.
 pub(super) fn document(
     status: StatusCode,
-    text: String,
+    text: Bytes,
     etag: Option<&str>,
 ) -> Response<LookupBody> {
     let mut response = body(status, "application/json", text);
@@ -52,7 +56,7 @@ pub(super) fn document(
 
 /// The client has the newest version.
 pub(super) fn not_modified(etag: &str) -> Response<LookupBody> {
-    let mut response = document(StatusCode::NOT_MODIFIED, String::new(), Some(etag));
+    let mut response = document(StatusCode::NOT_MODIFIED, Bytes::new(), Some(etag));
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }

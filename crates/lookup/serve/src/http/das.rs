@@ -8,7 +8,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use lookup_core::map::ProviderMap;
 use lookup_core::query::{
-    LookupQuery, PipeStage, QueryCondition, QueryLimits, QueryTest, QueryValue, parse, to_json,
+    LookupQuery, PipeStage, QueryCondition, QueryLimits, QueryTest, QueryValue, Vocabulary, parse,
+    to_json,
 };
 use runtime::process::unix_ms;
 use serde_json::{Map, Value, json};
@@ -87,7 +88,7 @@ async fn answered(
         // The process may have been restarted, or the answer forgotten.
         (None, Some(input)) => {
             let instance = request.instance.as_deref();
-            let query = with_instance(&starter.shared.maps.map, input, instance);
+            let query = with_instance(&starter.shared.vocabulary, input, instance);
             let parameters = LookupParameters::of_query(query);
             let entry = starter.start(&parameters)?;
             let _ended = timeout(FIRST_WAIT, entry.ended()).await;
@@ -123,9 +124,9 @@ async fn answered(
 }
 
 /// The query with the instance that the client chose apart from it.
-fn with_instance(map: &ProviderMap, input: &str, instance: Option<&str>) -> String {
+fn with_instance(vocabulary: &Vocabulary, input: &str, instance: Option<&str>) -> String {
     let Some(instance) = instance else { return input.to_owned() };
-    let parsed = parse(input, &map.vocabulary(), QueryLimits::default());
+    let parsed = parse(input, vocabulary, QueryLimits::default());
     match parsed {
         Ok(query) if query.instance.is_none() => {
             LookupQuery { instance: Some(instance.to_owned()), ..query }.to_string()

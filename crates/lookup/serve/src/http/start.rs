@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use hyper::StatusCode;
 use lookup_core::plan::plan;
 use lookup_core::query::{QueryLimits, parse};
 use lookup_core::schedule::LookupUser;
+use runtime::process::unix_ms;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::parameters::{LookupParameters, Refusal};
@@ -26,14 +28,19 @@ pub(super) struct Starter<'s> {
 }
 
 impl Starter<'_> {
-    /// Starts a query, unless it is wrong or would be too much.
+    /// Starts a query, unless it is wrong or would be too much. If the answer of the same query still
+    /// counts, it is that one.
     pub fn start(&self, parameters: &LookupParameters) -> Result<Arc<QueryEntry>, Refusal> {
         let map = &self.shared.maps.map;
-        let parsed = parse(&parameters.query, &map.vocabulary(), QueryLimits::default());
+        let parsed = parse(&parameters.query, &self.shared.vocabulary, QueryLimits::default());
         let query = parsed.map_err(|error| {
             let message = format!("the query is wrong: {error}");
             Refusal::new(StatusCode::BAD_REQUEST, "bad_query", message)
         })?;
+        if let Some(entry) = self.shared.table.shared(&query.to_string(), unix_ms()) {
+            self.shared.shared.fetch_add(1, Relaxed);
+            return Ok(entry);
+        }
         let plan = plan(map, &query).map_err(|error| {
             Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "no_plan", error.to_string())
         })?;

@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use lookup_core::map::{CallId, ProviderMap};
 use lookup_core::query::LookupQuery;
 use tokio::sync::{Notify, watch};
@@ -36,6 +37,9 @@ impl FromStr for QueryId {
         id.ok().filter(|_| is_id).map(Self).ok_or(())
     }
 }
+
+/// Largest document that is kept.
+const DOCUMENT_BYTES_MAX: usize = 64 << 10;
 
 /// How far a query is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,6 +160,16 @@ pub(crate) struct QueryEntry {
     /// How often it changed.
     version: watch::Sender<u64>,
     pub cancelled: Notify,
+    /// The document that was asked for first, once the query had ended.
+    document: OnceLock<EndedDocument>,
+}
+
+/// A page of a query that has ended, written.
+#[derive(Clone)]
+pub(crate) struct EndedDocument {
+    /// The first row, and how many.
+    pub page: [usize; 2],
+    pub text: Bytes,
 }
 
 impl QueryEntry {
@@ -167,14 +181,16 @@ impl QueryEntry {
             progress: Mutex::default(),
             version: watch::Sender::new(0),
             cancelled: Notify::new(),
+            document: OnceLock::new(),
         })
     }
 
-    /// Bytes of memory that it takes besides its rows, about.
-    pub fn bytes(&self) -> usize {
+    /// Bytes of memory that it takes with these rows, about.
+    pub fn bytes(&self, rows: &AnswerRows) -> usize {
         // The text stands for the query that it is of, too.
         let calls = self.progress().calls.len() * size_of::<ProviderCallProgress>();
-        size_of::<Self>() + 4 * self.text.len() + 2 * calls
+        let document = rows.bytes().min(DOCUMENT_BYTES_MAX);
+        size_of::<Self>() + 4 * self.text.len() + 2 * calls + rows.bytes() + document
     }
 
     pub fn progress(&self) -> MutexGuard<'_, QueryProgress> {
@@ -186,6 +202,20 @@ impl QueryEntry {
         let changed = change(&mut self.progress());
         self.version.send_modify(|version| *version += 1);
         changed
+    }
+
+    /// A page, which `write` writes. Of a query that has ended, many may ask for the same.
+    pub fn document(&self, page: [usize; 2], write: impl FnOnce() -> String) -> Bytes {
+        if let Some(kept) = self.document.get().filter(|kept| kept.page == page) {
+            return kept.text.clone();
+        }
+        let is_final = self.status().is_final();
+        let text = Bytes::from(write());
+        if is_final && text.len() <= DOCUMENT_BYTES_MAX {
+            // Another page may be kept already.
+            let _kept = self.document.set(EndedDocument { page, text: text.clone() });
+        }
+        text
     }
 
     pub fn version(&self) -> u64 {

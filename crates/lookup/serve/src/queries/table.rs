@@ -12,6 +12,8 @@ struct QueryEntries {
     by_id: HashMap<QueryId, KeptQuery>,
     /// Those that have ended, by when they were asked for last.
     by_use: BTreeMap<u64, QueryId>,
+    /// Those whose answers are shared by all who ask the same.
+    by_text: HashMap<String, SharedAnswer>,
     uses: u64,
     running: usize,
     /// Of those that have ended.
@@ -23,6 +25,12 @@ struct KeptQuery {
     /// None while it runs.
     ended: Option<EndedQuery>,
     asked: Instant,
+}
+
+struct SharedAnswer {
+    id: QueryId,
+    /// In milliseconds since 1970.
+    expires: u64,
 }
 
 struct EndedQuery {
@@ -90,6 +98,24 @@ impl QueryTable {
         Some(entry)
     }
 
+    /// Everybody who asks the same gets this answer until it expires, in milliseconds since 1970.
+    pub fn share(&self, entry: &QueryEntry, expires: u64) {
+        let mut entries = self.lock();
+        // There may have been no room for it.
+        if entries.by_id.contains_key(&entry.id) {
+            entries.by_text.insert(entry.text.clone(), SharedAnswer { id: entry.id, expires });
+        }
+    }
+
+    /// The answer that is shared by all who ask this.
+    pub fn shared(&self, text: &str, now: u64) -> Option<Arc<QueryEntry>> {
+        let shared = {
+            let entries = self.lock();
+            entries.by_text.get(text).filter(|shared| now < shared.expires)?.id
+        };
+        self.get(shared)
+    }
+
     /// Forgets answers that nobody has asked for of late.
     pub fn sweep(&self, now: Instant) {
         let mut entries = self.lock();
@@ -117,9 +143,12 @@ impl QueryEntries {
     /// Returns whether there was one.
     fn forget_oldest(&mut self) -> bool {
         let Some((_, id)) = self.by_use.pop_first() else { return false };
-        let kept = self.by_id.remove(&id);
-        let ended = kept.and_then(|kept| kept.ended);
-        self.bytes -= ended.map_or(0, |ended| ended.bytes);
+        if let Some(KeptQuery { entry, ended, .. }) = self.by_id.remove(&id) {
+            self.bytes -= ended.map_or(0, |ended| ended.bytes);
+            if self.by_text.get(&entry.text).is_some_and(|shared| shared.id == id) {
+                self.by_text.remove(&entry.text);
+            }
+        }
         true
     }
 }
@@ -176,5 +205,20 @@ mod tests {
         assert!(table.get(one).is_none() && table.get(three).is_none());
         assert!(table.get(running).is_some(), "it has no answer yet");
         assert_eq!(table.occupancy(), (1, 0));
+    }
+
+    #[test]
+    fn an_answer_is_shared_until_it_expires_or_is_forgotten() {
+        let table = QueryTable::new(LIMITS);
+        let id = begun(&table).unwrap();
+        let entry = table.get(id).unwrap();
+        table.end(id, 60);
+        table.share(&entry, 1_000);
+        assert!(table.shared(&entry.text, 999).is_some_and(|shared| shared.id == id));
+        assert!(table.shared(&entry.text, 1_000).is_none());
+        let other = begun(&table).unwrap();
+        table.end(other, 60);
+        assert!(table.shared(&entry.text, 999).is_none(), "there was no room for it");
+        assert_eq!(table.lock().by_text.len(), 0);
     }
 }

@@ -121,3 +121,19 @@ fn a_call_is_begun_again_for_those_who_have_more_time() {
     assert_eq!(lookups.get(&target).json()["status"], "done");
     assert_eq!(requests(&farm), 2);
 }
+
+/// The third time nothing is left to do, and all who ask get the same.
+#[test]
+fn an_answer_that_is_known_is_shared() {
+    let farm = farm(1, &options());
+    let lookups = Lookups::of_farm(&farm, "");
+    let ask = || lookups.query("item group=g | limit 5", "");
+    let [first, second, third] = [ask(), ask(), ask()];
+    assert_eq!([states(&first), states(&second), states(&third)], [["ok"], ["cached"], ["cached"]]);
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(second, third);
+    assert_eq!(lookups.query("item group=g | limit 4", "")["total"], 4, "it has other stages");
+    let page = lookups.query("item group=g | limit 5", "&limit=2");
+    assert_eq!((page["rows"].as_array().unwrap().len(), &page["next"]), (2, &json!(2)));
+    assert_eq!(page["id"], third["id"]);
+}

@@ -36,13 +36,14 @@ pub(crate) struct QueryEnd {
     pub reason: Option<String>,
     /// What other queries may use.
     pub known: Option<KnownAnswer>,
-    /// Whether the answer of another query has it.
-    pub is_reused: bool,
+    /// Until when all who ask the same may get it, in milliseconds since 1970. None unless it is of the
+    /// answer of an earlier query.
+    pub shared_until: Option<u64>,
 }
 
 impl QueryEnd {
     fn with_rows(status: QueryStatus, rows: AnswerRows) -> Self {
-        Self { status, rows, reason: None, known: None, is_reused: false }
+        Self { status, rows, reason: None, known: None, shared_until: None }
     }
 
     fn without_rows(status: QueryStatus, reason: String) -> Self {
@@ -104,7 +105,7 @@ pub(super) async fn narrowed(
 ) -> QueryEnd {
     let WiderAnswer { known, conditions } = wider;
     let query = run.entry.query.clone();
-    let count = known.records.records.len();
+    let (count, expires_unix_ms) = (known.records.records.len(), known.expires_unix_ms);
     let rows = off_thread(count, move || {
         if conditions.is_empty() && query.pipe.is_empty() {
             return AnswerRows::of_records(&known.records, &known.names);
@@ -113,7 +114,8 @@ pub(super) async fn narrowed(
         pipe::retain(&mut records, &maps.map, &conditions);
         AnswerRows::of_result(&pipe::run(records, &maps.map, &query.pipe), &known.names)
     });
-    QueryEnd { is_reused: true, ..QueryEnd::with_rows(QueryStatus::Done, rows.await) }
+    let shared_until = Some(expires_unix_ms);
+    QueryEnd { shared_until, ..QueryEnd::with_rows(QueryStatus::Done, rows.await) }
 }
 
 /// Calls that have not ended have failed, and so have those that wait for values that calls which failed
