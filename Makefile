@@ -38,7 +38,7 @@ unit: tools ## Unit, property, integration and simulation tests, with fixed seed
 miri: ## The lock's tests under Miri; scripts/miri --all has the cache's directory too
 	scripts/miri
 
-browser: ## The page of lots in two headless browsers, if there is one or it can be installed
+browser: ## The pages in headless browsers, if there is one or it can be installed
 	scripts/browser
 
 unit-changed: ## Unit tests of the packages that differ from main

@@ -3,27 +3,17 @@
 
     scripts/test_lots_page.py path/to/vickrey
 
-Speaks WebDriver (https://www.w3.org/TR/webdriver2/) to chromedriver, without other packages. Without a
-browser it says so, and succeeds.
+Without a browser it says so, and succeeds.
 """
 
-import json
-import re
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-import unittest
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
-# Longest wait for a condition, in seconds.
-PATIENCE_S = 30
+from browsers import Browser, PageTest, Program, ask, main, until
+
 CONFIGURATION = """
 [admin]
 listen = "127.0.0.1:0"
@@ -43,60 +33,6 @@ secret = "0123456789abcdef0123456789abcdef"
 ACCOUNTS = "".join(
     f'[[account]]\nid = "{name}"\ncurrency = "USD"\nbudget = "100.00"\n' for name in ("acme", "globex")
 )
-FLAGS = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--window-size=1200,900",
-]  # fmt: skip
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-DRIVER = shutil.which("chromedriver")
-VICKREY = ""
-
-
-def until(what: str, condition: Callable[[], Any]) -> Any:
-    """Waits until a condition holds."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {PATIENCE_S} s: {what}")
-        time.sleep(0.02)
-    return found
-
-
-def ask(method: str, url: str, body: object = None) -> dict:
-    data = None if body is None else json.dumps(body).encode()
-    request = Request(url, data, {"Content-Type": "application/json"}, method=method)
-    try:
-        with urlopen(request, timeout=PATIENCE_S) as response:
-            return json.load(response)
-    except HTTPError as error:
-        raise AssertionError(f"{method} {url}: {error.read().decode()}") from error
-
-
-class Program:
-    """A process that logs to a file."""
-
-    def __init__(self, folder: Path, name: str, *command: str) -> None:
-        self.log = folder / f"{name}.log"
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-
-    def logged(self, pattern: str) -> str:
-        """The group of a pattern, once it is logged."""
-
-        def found() -> re.Match | None:
-            text = self.log.read_text()
-            if self.process.poll() is not None:
-                raise AssertionError(f"it ended: {text}")
-            return re.search(pattern, text)
-
-        return until(pattern, found)[1]
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 class Floor:
@@ -114,12 +50,12 @@ class Floor:
         (self.folder / "lots.toml").write_text(CONFIGURATION.format(listen=listen))
 
     def start(self) -> None:
-        self.program = Program(self.folder, "serve", VICKREY, "serve", "--config", "lots.toml")
+        self.program = Program(self.folder, "serve", PageTest.vickrey, "serve", "--config", "lots.toml")
         self.address = self.program.logged(r"the live floor is at (\S+)")
         self.admin = self.program.logged(r"metrics and health at (http://[^/]+)")
 
     def token(self, *claims: str) -> str:
-        command = [VICKREY, "live", "token", "--config", "lots.toml", *claims]
+        command = [PageTest.vickrey, "live", "token", "--config", "lots.toml", *claims]
         return subprocess.check_output(command, cwd=self.folder, text=True).strip()
 
     def create(self, lot: str, **changes: object) -> None:
@@ -137,87 +73,28 @@ class Floor:
         ask("POST", f"{self.admin}/v1/lots", terms)
 
 
-class Browser:
-    """A browser with a session of its own."""
-
-    def __init__(self, driver: str, folder: Path) -> None:
-        options = {"binary": BROWSER, "args": [*FLAGS, f"--user-data-dir={folder}"]}
-        always = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        session = ask("POST", f"{driver}/session", {"capabilities": {"alwaysMatch": always}})
-        self.session = f"{driver}/session/{session['value']['sessionId']}"
-
-    def post(self, path: str, body: object) -> object:
-        return ask("POST", f"{self.session}{path}", body)["value"]
-
-    def sign_in(self, address: str, token: str) -> None:
-        self.post("/url", {"url": f"http://{address}/lots"})
-        until("it asks for a token", lambda: self.shown("#gate"))
-        self.type("#token", token)
-        self.wait("#link", "Live")
-
-    def element(self, selector: str) -> str:
-        found = self.post("/element", {"using": "css selector", "value": selector})
-        return f"/element/{found[ELEMENT]}"
-
-    def click(self, selector: str) -> None:
-        self.post(f"{self.element(selector)}/click", {})
-
-    def type(self, selector: str, text: str) -> None:
-        """Replaces the text of a field, and presses Enter."""
-        element = self.element(selector)
-        self.post(f"{element}/clear", {})
-        self.post(f"{element}/value", {"text": f"{text}\ue007"})
-
-    def script(self, script: str, *arguments: str) -> object:
-        return self.post("/execute/sync", {"script": script, "args": arguments})
-
-    def shown(self, selector: str) -> str:
-        """The visible text, empty if there is none."""
-        script = "const node = document.querySelector(arguments[0]);" \
-            "return node?.checkVisibility() ? node.innerText : '';"
-        return self.script(script, selector)
-
-    def wait(self, selector: str, *texts: str) -> None:
-        """Waits until an element shows all these texts."""
-        shown = ""
-
-        def holds() -> bool:
-            nonlocal shown
-            shown = self.shown(selector)
-            return all(text in shown for text in texts)
-
-        try:
-            until(f"{selector} shows {texts}", holds)
-        except AssertionError as error:
-            raise AssertionError(f"{error}, but {shown!r}; {self.shown('body')}") from None
-
-    def errors(self) -> list[str]:
-        """What the page did wrong since the last call, such as breaking its security policy."""
-        entries = self.post("/se/log", {"type": "browser"})
-        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
-
-    def quit(self) -> None:
-        ask("DELETE", self.session)
+def sign_in(browser: Browser, address: str, token: str) -> None:
+    browser.open(f"http://{address}/lots")
+    until("it asks for a token", lambda: browser.shown("#gate"))
+    browser.type("#token", token)
+    browser.wait("#link", "Live")
 
 
-class Page(unittest.TestCase):
+class LotsPage(PageTest):
     def setUp(self) -> None:
         folder = Path(self.enterContext(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         self.floor = Floor(folder)
         self.addCleanup(lambda: self.floor.program.kill())
-        driver = Program(folder, "driver", DRIVER, "--port=0")
-        self.addCleanup(driver.kill)
-        port = driver.logged(r"started successfully on port (\d+)")
+        self.start_driver(folder)
 
-        def sign_in(name: str, *claims: str) -> Browser:
-            browser = Browser(f"http://127.0.0.1:{port}", folder / name)
-            self.addCleanup(browser.quit)
-            browser.sign_in(self.floor.address, self.floor.token("--subject", name, *claims))
+        def bidder(name: str, *claims: str) -> Browser:
+            browser = self.browser(name)
+            sign_in(browser, self.floor.address, self.floor.token("--subject", name, *claims))
             return browser
 
-        self.ann = sign_in("ann", "--bidder", "dsp-1/ann", "--account", "acme")
-        self.bob = sign_in("bob", "--bidder", "dsp-1/bob", "--account", "globex")
-        self.desk = sign_in("desk", "--operator")
+        self.ann = bidder("ann", "--bidder", "dsp-1/ann", "--account", "acme")
+        self.bob = bidder("bob", "--bidder", "dsp-1/bob", "--account", "globex")
+        self.desk = bidder("desk", "--operator")
         self.everyone = (self.ann, self.bob, self.desk)
 
     def choose(self, lot: str) -> None:
@@ -352,10 +229,4 @@ class Page(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    if not (BROWSER and DRIVER):
-        print("SKIPPED: the page of lots needs Chromium and chromedriver on the PATH")
-        sys.exit()
-    VICKREY = str(Path(sys.argv.pop()).resolve())
-    unittest.main()
+    main(__doc__, "lots")

@@ -1,6 +1,8 @@
 //! Serves the requests of one connection, over HTTP/1.1 or HTTP/2, to its end. It must not know the
 //! origin of the connection, nor its idle limits: the caller enforces them.
 
+pub mod page;
+
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::error::Error;

@@ -246,7 +246,7 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let exchange = match dsps {
         Some([_]) => "exchange with 1 DSP".to_owned(),
         Some(dsps) => format!("exchange with {} DSPs", dsps.len()),
-        None => "no service".to_owned(),
+        None => "no exchange".to_owned(),
     };
     let paths = sources.paths().count();
     let watch = match loaded.value.watch {

@@ -9,9 +9,9 @@ use http_body_util::{Either, Full};
 use http_kit::head::MalformedHead;
 use http_kit::query::query_value;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, REFERRER_POLICY, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -42,11 +42,6 @@ pub const PUBLISH_PATH: &str = "/publish";
 pub const LOTS_PATH: &str = "/lots";
 /// The page: one file, without anything from elsewhere.
 const LOTS_PAGE: &str = include_str!("lots/page.html");
-/// What the page may do: talk to this listener.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src \
-                           'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
-                           frame-ancestors 'none'";
-
 /// The id of the last event that a client has read (HTML Standard, section 9.2.4).
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Bytes that the kernel keeps unsent for a connection: a stalled client costs little memory.
@@ -241,12 +236,7 @@ fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<LiveBody> {
 
 fn lots_page() -> Response<LiveBody> {
     let mut response = Response::new(Either::Left(Full::from(LOTS_PAGE)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    http_kit::server::page::set_headers(response.headers_mut());
     response
 }
 

@@ -31,9 +31,9 @@ pub fn narrowing<'n>(
     wide: PlannedQuery<'_>,
     narrow: PlannedQuery<'n>,
 ) -> Option<Vec<&'n QueryCondition>> {
+    let conditions = conditions_to_apply(wide.query, narrow.query)?;
     // A provider may take a value, but no pattern that it matches.
-    let answers_all = narrow.plan.answering().is_subset(&wide.plan.answering());
-    if answers_all { conditions_to_apply(wide.query, narrow.query) } else { None }
+    narrow.plan.answering().is_subset(&wide.plan.answering()).then_some(conditions)
 }
 
 /// Likewise, if the same providers answer both.

@@ -55,7 +55,7 @@ pub(crate) struct ProviderCalls {
     limits: ProviderCallLimits,
     clock: LookupClock,
     client: HttpClient,
-    /// For as many calls at a time as leave the client room for idle connections.
+    /// For calls at a time. The client has room for as many idle connections besides.
     places: Semaphore,
     /// By provider and instance.
     gates: Vec<Vec<Rc<LaneGate>>>,
@@ -79,7 +79,7 @@ impl ProviderCalls {
             timeout: timeouts.max().unwrap_or_default(),
             idle_timeout: IDLE_TIMEOUT,
             idle_per_host_max: IDLE_PER_PROVIDER_MAX,
-            connections_max: limits.connections,
+            connections_max: limits.connections.saturating_mul(2),
             addresses: AddressRule::Any,
             tls: Arc::new(client_config(None)),
         };
@@ -99,7 +99,7 @@ impl ProviderCalls {
         });
         let items = limits.cache_bytes / RECORDS_BYTES_TYPICAL;
         Rc::new(Self {
-            places: Semaphore::new(limits.connections.div_ceil(2)),
+            places: Semaphore::new(limits.connections),
             client: HttpClient::new(options, Arc::new(SystemNames::new())),
             gates: gates.collect(),
             schemas: schemas.collect(),

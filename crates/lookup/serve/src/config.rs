@@ -49,7 +49,7 @@ pub struct LookupLimits {
 pub struct ProviderCallLimits {
     /// Most bytes of an answer.
     pub answer_bytes: usize,
-    /// Most connections to providers.
+    /// Most calls at a time, each with its connection. As many may be idle.
     pub connections: usize,
     /// Most calls of each class that wait for an instance of a provider.
     pub waiting_max: usize,
@@ -154,7 +154,8 @@ impl ProviderCallLimits {
                 "connections",
                 1_024,
                 1..=1_000_000_usize,
-                "Maximum number of connections to providers.",
+                "Maximum number of calls at a time, to all providers together. As many idle connections may \
+                 be open besides.",
             ),
             waiting_max: s.integer(
                 "waiting",

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_body_util::{Either, Full};
 use http_kit::body::BodyLimits;
 use http_kit::head::MalformedHead;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
@@ -32,13 +33,19 @@ use crate::queries::entry::{QueryEntry, QueryId};
 use crate::queries::execution::QueryRun;
 use crate::thread::LookupShared;
 use answer::{LookupBody, NDJSON, allowed, document, failure, located, not_modified};
-use document::{Page, etag, write};
+use document::{Page, etag, keys, write};
 use lines::FollowedQuery;
 use parameters::{LookupParameters, Refusal};
 use start::Starter;
 
 /// Path of queries.
 const LOOKUP_PATH: &str = "/lookup";
+/// Path of the keys that queries may name.
+const KEYS_PATH: &str = "/lookup/keys";
+/// Path of the page for people.
+const PAGE_PATH: &str = "/query";
+/// The page: one file, without anything from elsewhere.
+const PAGE: &str = include_str!("http/page.html");
 /// What a browser says of the page that asks (Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// How long a body may take.
@@ -79,12 +86,14 @@ impl HttpService for LookupHttp {
             Err(refusal)
         } else if path == LOOKUP_PATH {
             self.queries(request).await
+        } else if path == KEYS_PATH || path == PAGE_PATH {
+            Ok(self.read_only(&path, &request.head.method))
         } else if let Some(id) = path.strip_prefix("/lookup/") {
             self.query(id, &request).await
         } else if matches!(&*path, das::CACHE_PATH | das::REQUEST_PATH) {
             Ok(das::answer(&self.starter(request.peer), &request.head).await)
         } else {
-            let text = "nothing is served here: see /lookup, /das/cache and /das/request";
+            let text = "nothing is served here: see /query, /lookup, /das/cache and /das/request";
             Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", text))
         };
         answered.unwrap_or_else(|refusal| failure(&refusal))
@@ -112,6 +121,20 @@ impl LookupHttp {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "foreign_origin", text));
         }
         Ok(())
+    }
+
+    /// The page, and what it knows of the map.
+    fn read_only(&self, path: &str, method: &Method) -> Response<LookupBody> {
+        if *method != Method::GET {
+            return allowed("GET");
+        }
+        if path == PAGE_PATH {
+            let mut response = Response::new(Either::Left(Full::from(PAGE)));
+            http_kit::server::page::set_headers(response.headers_mut());
+            return response;
+        }
+        let text = keys(&self.0.shared.maps.map, &self.0.shared.vocabulary);
+        document(StatusCode::OK, text.to_string().into(), None)
     }
 
     /// `GET /lookup?query=…` and `POST /lookup`.

@@ -50,8 +50,9 @@ impl Service for Lookup {
 
     fn descriptors(config: &LookupConfig, _: usize) -> DescriptorNeeds {
         DescriptorNeeds {
-            outbound: config.calls.connections as u64,
-            outbound_min: 1,
+            // With idle ones.
+            outbound: 2 * config.calls.connections as u64,
+            outbound_min: 2,
             outbound_to: "providers",
             outbound_key: "lookup.connections",
             ..DescriptorNeeds::default()
@@ -69,7 +70,7 @@ impl Service for Lookup {
             lanes: Mutex::default(),
         });
         let mut calls = config.calls;
-        calls.connections = calls.connections.min(startup.outbound_max.max(1));
+        calls.connections = calls.connections.min((startup.outbound_max / 2).max(1));
         let thread = LookupThread::start(Arc::clone(&shared), calls);
         let thread = thread.map_err(ServiceError::unavailable)?;
         Ok(Arc::new(Self {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use lookup_core::map::{MapKey, ProviderMap};
+use lookup_core::query::Vocabulary;
 use serde_json::{Value, json};
 
 use crate::queries::entry::{ProviderCallProgress, QueryEntry, QueryId, QueryProgress};
@@ -44,6 +46,17 @@ pub(super) fn write(entry: &QueryEntry, page: Page) -> String {
 /// A row, and where it came from.
 pub(super) fn write_row(out: &mut String, WrittenRow { record, from }: WrittenRow<'_>) {
     write!(out, "{{\"record\":{record},\"from\":{from}}}").expect("a string takes all");
+}
+
+/// The keys that queries may name, with their attributes.
+pub(super) fn keys(map: &ProviderMap, vocabulary: &Vocabulary) -> Value {
+    let key = |key: &MapKey| {
+        json!({
+            "name": key.name, "about": key.about, "primary": key.primary,
+            "attributes": vocabulary.attributes(&key.name).collect::<Vec<_>>(),
+        })
+    };
+    json!({ "keys": map.keys.iter().map(key).collect::<Vec<_>>() })
 }
 
 /// What is said of a query besides its rows.

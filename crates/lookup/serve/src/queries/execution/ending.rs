@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lookup_core::map::CallId;
 use lookup_core::pipe;
-use lookup_core::plan::Plan;
 use lookup_core::query::LookupQuery;
 use lookup_core::records::{
     MergedRecords, RecordLimits, RecordSet, UnreadableRecords, merge, primary_fields,
@@ -61,7 +60,7 @@ pub(super) async fn end(
 ) -> QueryEnd {
     let failed: BTreeSet<_> = {
         let mut progress = run.entry.progress();
-        finish_calls(&mut progress, &run.plan, &ids, ended);
+        finish_calls(&mut progress, run, &ids, ended);
         let calls = ids.iter().zip(&progress.calls);
         calls.filter(|(_, call)| call.failures() > 0).map(|(id, _)| *id).collect()
     };
@@ -120,7 +119,7 @@ pub(super) async fn narrowed(
 
 /// Calls that have not ended have failed, and so have those that wait for values that calls which failed
 /// would have found.
-fn finish_calls(progress: &mut QueryProgress, plan: &Plan, ids: &[CallId], ended: RunEnd) {
+fn finish_calls(progress: &mut QueryProgress, run: &QueryRun, ids: &[CallId], ended: RunEnd) {
     let is_cut = ended != RunEnd::Complete;
     let lacking = progress.calls.iter().zip(ids).filter(|(call, _)| {
         let is_open = call.answered + call.failures() < call.begun;
@@ -130,7 +129,7 @@ fn finish_calls(progress: &mut QueryProgress, plan: &Plan, ids: &[CallId], ended
     for (call, id) in progress.calls.iter_mut().zip(ids) {
         if call.begun == 0 {
             // None was to be made, unless it could not be known.
-            if !plan.feeders(*id).is_disjoint(&lacking) {
+            if !run.plan.feeders(*id).is_disjoint(&lacking) {
                 (call.begun, call.errors) = (1, 1);
                 call.reason = Some("the values that it needs were not found".into());
             }
@@ -141,6 +140,9 @@ fn finish_calls(progress: &mut QueryProgress, plan: &Plan, ids: &[CallId], ended
             continue;
         }
         call.timeouts += open;
+        if ended == RunEnd::Late {
+            call.ms = u64::try_from(run.timeout.as_millis()).unwrap_or(u64::MAX);
+        }
         let reason = match ended {
             RunEnd::Cancelled => "it had not answered when the query was cancelled",
             _ => "it had not answered when the time of the query was over",
