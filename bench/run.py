@@ -29,6 +29,7 @@ from driver import (
     live_auctions,
     log,
     lookup,
+    lookups,
     machine,
     overload,
     pacer_wire,
@@ -88,6 +89,7 @@ SCENARIOS = (
     "cache-shards",
     "cache-storms",
     "lookup-core",
+    "lookup",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -131,6 +133,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   cache-shards  the same with one to eight shards, beside bare hyper; needs two cores for each
   cache-storms  p99.9 of hits beside misses, purges and evictions
   lookup-core  records of look-ups read and merged, beside parsing alone; calls through a lane
+  lookup     queries to simulated providers: limits kept and found, deadlines, polls, cost, memory
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -354,6 +357,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "cache-shards": lambda: cache_shards.cache_shards(bench, rounds, say),
         "cache-storms": lambda: cache_http.cache_storms(bench, rounds, say),
         "lookup-core": lambda: lookup.lookup_core(bench, rounds, say),
+        "lookup": lambda: lookups.lookup_service(bench, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

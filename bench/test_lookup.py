@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from driver import lookup, report
+from driver import lookup, lookups, report
 from driver.programs import Bench
 from driver.throughput import Rounds
 
@@ -32,6 +32,38 @@ class Core(unittest.TestCase):
         slow = entry | {"figures": entry["figures"] | {"read and merged": 4e5}}
         page = report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [slow]})
         self.assertIn("400,000 records per second, at least 500,000: missed", page)
+
+
+def found(**changes: object) -> dict:
+    """What the experiments found, all within their targets."""
+    run = {"failures": 0, "attempts": lookups.CALLS, "overshot": 0, "concurrent_max": 10, "elapsed_s": 11.0}
+    return {
+        "overloaded": {"known": [run], "unknown": [run | {"overshot": 100}]},
+        "late_ms": [1.0, 2.0, 3.0],
+        "dispatched": [20_000.0],
+        "known": [{"bytes": 500, "own": 40_000.0, "bare": 50_000.0}],
+        "polled": {"records": 80_100, "waits_ms": [1.0, 200.0], "polls_ms": [3.0, 4.0]},
+        "memory": {"grown": 100 << 20, "answers": 50 << 20},
+    } | changes
+
+
+class Service(unittest.TestCase):
+    def page(self, **changes: object) -> str:
+        entry = {"name": "lookup", "kind": "lookup_service", "title": "queries", "problems": []}
+        entry |= {"found": found(**changes)}
+        return report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
+
+    def test_the_targets_of_the_service_are_judged(self):
+        page = self.page()
+        self.assertNotIn("missed", page)
+        self.assertIn("| calls per CPU-second | 20,000 | at least 10,000 | met |", page)
+        self.assertIn("| 0.80 | at least 0.5 | met |", page)
+        worse = {"failures": 1, "attempts": 6_000, "overshot": 1, "concurrent_max": 11, "elapsed_s": 20.0}
+        page = self.page(overloaded={"known": [worse], "unknown": [worse]}, late_ms=[6.0], dispatched=[9_999.0])
+        # In both: failures, attempts and time; a known limit, the deadline, and the calls.
+        self.assertEqual(page.count("missed"), 2 * 3 + 3)
+        page = self.page(memory={"grown": 165 << 20, "answers": 50 << 20})
+        self.assertIn("of 50 MiB | 165 MiB | at most 164 MiB | missed |", page)
 
 
 if __name__ == "__main__":

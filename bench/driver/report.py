@@ -14,6 +14,7 @@ from driver import (
     live_auctions,
     log_report,
     lookup,
+    lookups,
     pacer_wire,
     pacing,
 )
@@ -55,6 +56,7 @@ def markdown(results: dict) -> str:
         "cache_shards": lambda entry: cache_shards.write(entry, table, verdict),
         "cache_storms": lambda entry: cache_http.write_storms(entry, table, verdict),
         "lookup_core": lambda entry: lookup.write(entry, table, verdict),
+        "lookup_service": lambda entry: lookups.write(entry, table, verdict),
         "pacer_wire": lambda entry: pacer_wire.write(entry, table, verdict),
         "pacer_shards": lambda entry: pacer_wire.write_shards(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),

@@ -114,6 +114,7 @@ fn call(place: &str) -> ProviderCall {
         ttl: Duration::ZERO,
         empty_ttl: Duration::ZERO,
         stale_ttl: Duration::ZERO,
+        pages: None,
         records_typical: 1,
     }
 }

@@ -7,6 +7,7 @@ mod campaigns;
 mod creatives;
 mod feed;
 mod format;
+mod lookup;
 mod pacer;
 mod screen;
 mod summary;
@@ -81,6 +82,7 @@ fn few_descriptors(limit: u64, dsps: u16) -> Option<String> {
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     match &args.other {
         Some(OtherDemo::Pacer(args)) => pacer::run(args),
+        Some(OtherDemo::Lookup(args)) => lookup::run(args),
         None => run_exchange(args),
     }
 }

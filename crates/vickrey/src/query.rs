@@ -1,8 +1,8 @@
 //! `vickrey query`: asks many data providers one question, or says what it means and how it would be
 //! answered.
 
-mod answer;
-mod ask;
+pub(crate) mod answer;
+pub(crate) mod ask;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

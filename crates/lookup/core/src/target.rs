@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use url::form_urlencoded;
 
-use crate::map::{CallParameter, KeyParameter, ParameterSource, ProviderCall};
+use crate::map::{
+    CallPages, CallParameter, KeyParameter, PageCount, ParameterSource, ProviderCall,
+};
 use crate::query::{QueryCondition, QueryTest, QueryValue};
 
 #[cfg(test)]
@@ -22,6 +24,8 @@ pub struct CallValues<'v> {
     pub bound: &'v HashMap<String, Vec<String>>,
     /// Seconds since 1970, for spans before now.
     pub now: i64,
+    /// Which page, from 0. Without meaning for calls without pages.
+    pub page: usize,
 }
 
 /// Why a value cannot be sent.
@@ -59,6 +63,14 @@ pub fn target(call: &ProviderCall, values: CallValues<'_>) -> Result<String, Uns
             }
         }
     }
+    if let Some(CallPages { parameter, counts, size_parameter, size, .. }) = &call.pages {
+        let number = match counts {
+            PageCount::Records => values.page.saturating_mul(*size),
+            PageCount::Pages => values.page.saturating_add(1),
+        };
+        pairs.push(format!("{}={number}", encoded(parameter)));
+        pairs.extend(size_parameter.iter().map(|name| format!("{}={size}", encoded(name))));
+    }
     if pairs.is_empty() {
         return Ok(path);
     }
@@ -70,7 +82,7 @@ pub fn target(call: &ProviderCall, values: CallValues<'_>) -> Result<String, Uns
 fn arguments<'p>(
     name: &'p str,
     source: &'p ParameterSource,
-    CallValues { conditions, takes, bound, now }: CallValues<'p>,
+    CallValues { conditions, takes, bound, now, .. }: CallValues<'p>,
 ) -> Result<Vec<(&'p str, Cow<'p, str>)>, UnsendableValue> {
     let of = match source {
         ParameterSource::Literal(value) => return Ok(vec![(name, value.into())]),

@@ -1,5 +1,6 @@
 //! Requests to the listener.
 
+mod abandoned;
 mod answer;
 mod das;
 mod document;
@@ -32,6 +33,7 @@ use crate::config::LookupConfig;
 use crate::queries::entry::{QueryEntry, QueryId};
 use crate::queries::execution::QueryRun;
 use crate::thread::LookupShared;
+use abandoned::AbandonedQuery;
 use answer::{LookupBody, NDJSON, allowed, document, failure, located, not_modified};
 use document::{Page, etag, keys, write};
 use lines::FollowedQuery;
@@ -170,10 +172,11 @@ impl LookupHttp {
         };
         let entry = starter.start(&parameters)?;
         if wants_lines(&head.headers) {
-            return Ok(self.lines(entry, &parameters, under_way));
+            let abandoned = AbandonedQuery(Some(Arc::clone(&entry)));
+            return Ok(self.lines(entry, abandoned, &parameters, under_way));
         }
         // Nobody else knows its id yet.
-        let abandoned = AbandonedQuery(Some(&entry));
+        let abandoned = AbandonedQuery(Some(Arc::clone(&entry)));
         self.wait(entry.ended(), wait).await;
         abandoned.keep();
         let mut response = shown(&entry, parameters.page());
@@ -197,7 +200,8 @@ impl LookupHttp {
         let parameters = LookupParameters::of_poll(head.uri.query().unwrap_or_default())?;
         match head.method {
             Method::GET if wants_lines(&head.headers) => {
-                Ok(self.lines(entry, &parameters, request.under_way()))
+                let abandoned = AbandonedQuery(None);
+                Ok(self.lines(entry, abandoned, &parameters, request.under_way()))
             }
             Method::GET => Ok(self.polled(&entry, &head.headers, &parameters).await),
             Method::DELETE => {
@@ -236,12 +240,15 @@ impl LookupHttp {
     fn lines(
         &self,
         entry: Arc<QueryEntry>,
+        abandoned: AbandonedQuery,
         parameters: &LookupParameters,
         under_way: RequestActivity,
     ) -> Response<LookupBody> {
         let (first, rows) = (parameters.page().first, parameters.rows());
         let shutdown = self.0.shutdown.clone();
-        lines::response(FollowedQuery { entry, first, rows, shutdown }, under_way)
+        let query = FollowedQuery { entry, first, rows, shutdown };
+        // The connection is not idle meanwhile.
+        lines::response(query, (under_way, abandoned))
     }
 
     /// Waits, but not for longer than the process runs.
@@ -253,23 +260,6 @@ impl LookupHttp {
         tokio::select! {
             _waited = timeout(most, what) => (),
             () = async { self.0.shutdown.started().await; } => (),
-        }
-    }
-}
-
-/// A query whose client may go before it knows the id: then it is cancelled.
-struct AbandonedQuery<'q>(Option<&'q QueryEntry>);
-
-impl AbandonedQuery<'_> {
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for AbandonedQuery<'_> {
-    fn drop(&mut self) {
-        if let Some(entry) = self.0 {
-            entry.cancelled.notify_one();
         }
     }
 }

@@ -2,12 +2,14 @@
 //! no auction waits for a merge.
 
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use lookup_core::query::Vocabulary;
 use lookup_core::schedule::LaneStatus;
 use tokio::runtime::{Builder, LocalOptions};
@@ -133,7 +135,12 @@ async fn run_one(
     counts.queries.increment();
     let entry = Arc::clone(&query.entry);
     let most = query.limits.answers_bytes;
-    let ended = run(calls, Arc::clone(&shared.maps), &answers, query).await;
+    let running = run(calls, Arc::clone(&shared.maps), &answers, query);
+    // What a defect leaves behind belongs to this query, except for values that are whole.
+    let ended = AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {
+        error!(query = %entry.id, "a query panicked: it has no answer");
+        QueryEnd::without_rows(QueryStatus::Failed, "a defect of this process".to_owned())
+    });
     let QueryEnd { mut status, mut rows, mut reason, mut shared_until, .. } = ended;
     if most < entry.bytes(&rows) {
         // Otherwise it would take the place of all others, and have none itself.

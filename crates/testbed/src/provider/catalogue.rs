@@ -60,7 +60,12 @@ impl ProviderCatalogue<'_> {
                 let blocks = values("block_name");
                 json_answer(&blocks.iter().flat_map(|of| self.lumis(of)).collect())
             }
-            ["items"] => json_answer(&self.items(&one("group")?)),
+            ["items"] => {
+                let number = |name: &str| one(name).and_then(|text| text.parse::<usize>().ok());
+                let items = self.items(&one("group")?).into_iter();
+                let items = items.skip(number("offset").unwrap_or(0));
+                json_answer(&items.take(number("limit").unwrap_or(usize::MAX)).collect())
+            }
             ["dids", dataset, "dids"] => lines(&self.dids(dataset)),
             ["replicas"] => lines(&self.replicas(&one("block")?)),
             ["segments"] => {

@@ -42,15 +42,26 @@ pub(crate) struct ListenerKind {
     noun: &'static str,
     /// The argument that names its URL.
     argument: &'static str,
+    /// Its URL, by default and through a proxy.
+    forms: &'static str,
     /// Whether it is sent the token of administrators.
     is_admin: bool,
 }
 
 impl ListenerKind {
-    const ADMIN: Self = Self { noun: "admin listener", argument: "--admin", is_admin: true };
+    const ADMIN: Self = Self {
+        noun: "admin listener",
+        argument: "--admin",
+        forms: "http://127.0.0.1:9464 or https://admin.example",
+        is_admin: true,
+    };
     /// That of look-ups.
-    pub(crate) const LOOKUP: Self =
-        Self { noun: "listener of look-ups", argument: "--server", is_admin: false };
+    pub(crate) const LOOKUP: Self = Self {
+        noun: "listener of look-ups",
+        argument: "--server",
+        forms: "http://127.0.0.1:7400 or https://lookup.example",
+        is_admin: false,
+    };
 }
 
 pub(crate) struct ApiClient {
@@ -107,7 +118,7 @@ impl ApiClient {
 
     /// For a listener of any kind, verified by the authorities of a file.
     pub(crate) fn of(kind: ListenerKind, url: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
-        let ListenerKind { argument, is_admin, .. } = kind;
+        let ListenerKind { argument, forms, is_admin, .. } = kind;
         let url = url.trim_end_matches('/');
         let (is_tls, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
@@ -116,10 +127,7 @@ impl ApiClient {
         };
         let fits = |byte: u8| byte.is_ascii_graphic() && !b"/?#@".contains(&byte);
         if rest.is_empty() || !rest.bytes().all(fits) {
-            let message = format!(
-                "{argument} {}: needs the form http://127.0.0.1:1234 or https://host.example",
-                masked_url(url)
-            );
+            let message = format!("{argument} {}: needs the form {forms}", masked_url(url));
             return Err(CommandFailure::usage(message));
         }
         if ca.is_some() && !is_tls {

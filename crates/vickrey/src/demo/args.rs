@@ -46,6 +46,23 @@ pub(super) enum OtherDemo {
     /// Run a pacer and a bidder that asks it, over a real socket: decisions per second, latency, and
     /// the spend of campaigns beside its target
     Pacer(PacerDemoArgs),
+    /// Ask a hundred simulated providers, some of them broken: who answers, what is missing, and what
+    /// the providers notice of it
+    Lookup(LookupDemoArgs),
+}
+
+/// Providers and look-ups are threads of this process.
+#[derive(Debug, Args)]
+pub(super) struct LookupDemoArgs {
+    /// Number of simulated providers, of which three are broken
+    #[arg(long, default_value_t = 100, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(8..=1_000))]
+    pub(super) providers: usize,
+    /// Go on until Ctrl-C, so that the page can be tried
+    #[arg(long)]
+    pub(super) stay: bool,
+    /// Print only the final result, as JSON
+    #[arg(long, conflicts_with = "stay")]
+    pub(super) json: bool,
 }
 
 /// The pacer and the bidder are two threads of this process.

@@ -16,15 +16,15 @@ pub(super) enum AnswerFormat {
 }
 
 /// An answer, whole.
-pub(super) struct LookupAnswer {
+pub(crate) struct LookupAnswer {
     /// The server's document, without its rows.
-    pub state: Value,
-    pub rows: Vec<Value>,
+    pub(crate) state: Value,
+    pub(crate) rows: Vec<Value>,
 }
 
 impl LookupAnswer {
     /// Prints the records; what is missing goes to stderr, unless JSON says it.
-    pub fn print(&self, format: AnswerFormat) -> anyhow::Result<()> {
+    pub(super) fn print(&self, format: AnswerFormat) -> anyhow::Result<()> {
         let out = &mut io::stdout().lock();
         match format {
             AnswerFormat::Json => {
@@ -88,7 +88,8 @@ impl LookupAnswer {
         Ok(())
     }
 
-    fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// The records as a table.
+    pub(crate) fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let fields = self.fields();
         if fields.is_empty() {
             return writeln!(out, "no records");
@@ -103,8 +104,13 @@ impl LookupAnswer {
         table_of(&columns, &rows, out)
     }
 
+    /// The sum of a count over all calls of providers.
+    pub(crate) fn sum_of(&self, count: &str) -> u64 {
+        list_of(&self.state["providers"]).iter().filter_map(|of| of[count].as_u64()).sum()
+    }
+
     /// How many records there are, and what is missing, and why.
-    fn report(&self, err: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn report(&self, err: &mut dyn Write) -> io::Result<()> {
         let providers = list_of(&self.state["providers"]);
         for provider in providers {
             let state = text(&provider["state"]);
@@ -115,7 +121,7 @@ impl LookupAnswer {
             let [name, call] = ["name", "call"].map(|key| text(&provider[key]));
             writeln!(err, "{name}.{call}: {state}: {}", visible(reason))?;
         }
-        let calls: u64 = providers.iter().filter_map(|of| of["calls"].as_u64()).sum();
+        let calls = self.sum_of("calls");
         let cached = providers.iter().filter(|of| of["state"] == "cached").count();
         let total = &self.state["total"];
         let shown = self.rows.len();

@@ -1,6 +1,6 @@
 //! Asks a running process, and shows how far it is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,44 +39,72 @@ pub(crate) struct AskArgs {
     limit: Option<usize>,
 }
 
+/// A query, and how it is asked.
+pub(crate) struct LookupQuestion<'q> {
+    pub query: &'q str,
+    /// None: the server's.
+    pub timeout: Option<Duration>,
+    pub is_background: bool,
+}
+
+/// Asks the look-ups of one process.
+pub(crate) struct Asker(ApiClient);
+
+impl Asker {
+    /// For a listener, verified by the authorities of a file.
+    pub(crate) fn new(server: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(Self(ApiClient::of(ListenerKind::LOOKUP, server, ca)?))
+    }
+
+    /// The answer to a query, with at most so many records. `stop` cancels the query.
+    pub(crate) fn ask(
+        &self,
+        question: &LookupQuestion<'_>,
+        records_max: usize,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<LookupAnswer> {
+        let Self(client) = self;
+        let mut body = json!({ "query": question.query, "wait": POLL, "limit": 0 });
+        if let Some(timeout) = question.timeout {
+            body["timeout"] = json!(format!("{}ms", timeout.as_millis()));
+        }
+        if question.is_background {
+            body["class"] = json!("background");
+        }
+        let begun = client.ask("POST", "/lookup", &[], Some(&body))?;
+        let mut state = begun.map_err(ApiRefusal::into_failure)?;
+        let id = text(&state["id"]);
+        let progress = progress_bar(None, "{spinner} {elapsed} {wide_msg}");
+        while matches!(state["status"].as_str(), Some("queued" | "running")) {
+            show(&progress, &state);
+            if stop.load(Ordering::Relaxed) {
+                // Nobody waits for the providers any more.
+                let ended = client.ask("DELETE", &format!("/lookup/{id}?limit=0"), &[], None)?;
+                state = ended.map_err(ApiRefusal::into_failure)?;
+                break;
+            }
+            state = client.get(&format!("/lookup/{id}?wait={POLL}&limit=0"))?;
+        }
+        progress.finish_and_clear();
+        let mut rows: Vec<Value> = Vec::new();
+        let mut next = Some(0);
+        while let Some(first) = next.filter(|_| rows.len() < records_max) {
+            let count = PAGE.min(records_max - rows.len());
+            let page = client.get(&format!("/lookup/{id}?idx={first}&limit={count}"))?;
+            rows.extend(list_of(&page["rows"]).iter().cloned());
+            next = page["next"].as_u64().and_then(|next| usize::try_from(next).ok());
+        }
+        Ok(LookupAnswer { state, rows })
+    }
+}
+
 /// Asks, waits, and prints the answer.
 pub(super) fn ask(query: &str, args: &AskArgs, format: AnswerFormat) -> anyhow::Result<Exit> {
-    let client = ApiClient::of(ListenerKind::LOOKUP, &args.server, args.ca.as_deref())?;
-    let mut body = json!({ "query": query, "wait": POLL, "limit": 0 });
-    if let Some(timeout) = args.timeout {
-        body["timeout"] = json!(format!("{}ms", timeout.as_millis()));
-    }
-    if args.background {
-        body["class"] = json!("background");
-    }
-    let begun = client.ask("POST", "/lookup", &[], Some(&body))?;
-    let mut state = begun.map_err(ApiRefusal::into_failure)?;
-    let id = text(&state["id"]);
+    let asker = Asker::new(&args.server, args.ca.as_deref())?;
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(Arc::clone(&stop))?;
-    let progress = progress_bar(None, "{spinner} {elapsed} {wide_msg}");
-    while matches!(state["status"].as_str(), Some("queued" | "running")) {
-        if stop.load(Ordering::Relaxed) {
-            // Nobody waits for the providers any more.
-            state = client
-                .ask("DELETE", &format!("/lookup/{id}?limit=0"), &[], None)?
-                .map_err(ApiRefusal::into_failure)?;
-            break;
-        }
-        show(&progress, &state);
-        state = client.get(&format!("/lookup/{id}?wait={POLL}&limit=0"))?;
-    }
-    progress.finish_and_clear();
-    let most = args.limit.unwrap_or(usize::MAX);
-    let mut rows: Vec<Value> = Vec::new();
-    let mut next = Some(0);
-    while let Some(first) = next.filter(|_| rows.len() < most) {
-        let count = PAGE.min(most - rows.len());
-        let page = client.get(&format!("/lookup/{id}?idx={first}&limit={count}"))?;
-        rows.extend(list_of(&page["rows"]).iter().cloned());
-        next = page["next"].as_u64().and_then(|next| usize::try_from(next).ok());
-    }
-    let answer = LookupAnswer { state, rows };
+    let question = LookupQuestion { query, timeout: args.timeout, is_background: args.background };
+    let answer = asker.ask(&question, args.limit.unwrap_or(usize::MAX), &stop)?;
     answer.print(format)?;
     match answer.state["status"].as_str() {
         Some("done") => Ok(Exit::Done),

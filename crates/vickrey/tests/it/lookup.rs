@@ -204,3 +204,19 @@ fn simulated_providers_describe_themselves_and_count() {
     assert!(stats[0]["faults"].as_u64() > Some(0), "{stats}");
     assert_eq!(stats[1]["requests"], 1);
 }
+
+#[test]
+fn the_demo_shows_what_broken_providers_do() {
+    let mut demo = vickrey(&["demo", "lookup", "--providers", "12", "--json"]);
+    let (out, _) = check(&mut demo, 0, &[], &[]);
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    let queries = summary["queries"].as_array().unwrap();
+    assert_eq!((&queries[0]["status"], &queries[0]["records"]), (&json!("done"), &json!(1)));
+    assert_eq!((&queries[1]["status"], &queries[1]["records"]), (&json!("partial"), &json!(5)));
+    assert_eq!(queries[1]["calls"], 12);
+    // The one that is often out of order may answer when it is asked again.
+    assert!(matches!(queries[1]["failed"].as_u64(), Some(2 | 3)), "{summary}");
+    let mut shown = vickrey(&["demo", "lookup", "--providers", "8"]);
+    let said = ["p0.items: timeout", "p1.items: error: the answer is not JSON", "have had "];
+    check(&mut shown, 0, &said, &[]);
+}

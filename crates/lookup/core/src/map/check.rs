@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use diagnostics::nearest;
 
-use super::model::{CallId, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat};
+use super::model::{
+    CallId, CallPages, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
+};
 use crate::query::{DATE, is_key_name, is_name};
 
 /// What is wrong with a map.
@@ -196,6 +198,12 @@ impl MapCheck<'_> {
     }
 
     fn parameters(&mut self, id: CallId, call: &ProviderCall) {
+        for name in call.pages.iter().flat_map(CallPages::parameters) {
+            if call.parameters.iter().any(|parameter| parameter.name == *name) {
+                let remedy = "a parameter of pages is no other parameter too";
+                self.note(MapPlace::Call(id), "pages", name, remedy);
+            }
+        }
         let mut keys = HashSet::new();
         let mut feeders = 0;
         for (at, parameter) in call.parameters.iter().enumerate() {

@@ -67,6 +67,8 @@ pub struct ProviderCall {
     pub form: RecordForm,
     /// What it takes.
     pub parameters: Vec<CallParameter>,
+    /// How it gives many records. None: all at once.
+    pub pages: Option<CallPages>,
     /// How long answers count.
     pub ttl: Duration,
     /// How long empty answers count.
@@ -75,6 +77,30 @@ pub struct ProviderCall {
     pub stale_ttl: Duration,
     /// About how many records an answer has, for estimates.
     pub records_typical: u64,
+}
+
+/// How a call gives its records page by page. A page with fewer records than asked for is the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallPages {
+    /// The parameter that says which page.
+    pub parameter: String,
+    /// What it counts.
+    pub counts: PageCount,
+    /// The parameter that says how many records a page has. None: the provider decides it.
+    pub size_parameter: Option<String>,
+    /// Records of a page.
+    pub size: usize,
+    /// The most pages.
+    pub pages_max: usize,
+}
+
+/// What the parameter of a page counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageCount {
+    /// Records of the pages before it, from 0.
+    Records,
+    /// Pages, from 1.
+    Pages,
 }
 
 /// How the records of an answer are written.
@@ -140,6 +166,13 @@ pub struct KeyParameter {
     pub pattern: Option<String>,
     /// Names of the parameters of the lowest and the highest value, if it takes ranges.
     pub range: Option<[String; 2]>,
+}
+
+impl CallPages {
+    /// The names of its parameters.
+    pub fn parameters(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.parameter).chain(&self.size_parameter)
+    }
 }
 
 impl ProviderMap {

@@ -47,6 +47,7 @@ pub(crate) fn call(name: &str, gives: &[&str], parameters: Vec<KeyParameter>) ->
         ttl: Duration::from_secs(60),
         empty_ttl: Duration::from_secs(5),
         stale_ttl: Duration::ZERO,
+        pages: None,
         records_typical: 100,
     }
 }

@@ -210,3 +210,20 @@ fn parameters_in_the_path_have_one_value() {
         ],
     );
 }
+
+#[test]
+fn parameters_of_pages_are_their_own() {
+    let mut it = call("x", &["file"], vec![needs("run")]);
+    it.pages = Some(CallPages {
+        parameter: "run".to_owned(),
+        counts: PageCount::Records,
+        size_parameter: Some("limit".to_owned()),
+        size: 10,
+        pages_max: 10,
+    });
+    let remedy = "a parameter of pages is no other parameter too";
+    problems(
+        |map| map.providers[1].calls.push(it),
+        &[(MapPlace::Call(of_call(1, 3)), "pages", "run", remedy)],
+    );
+}

@@ -15,7 +15,7 @@ fn of(call: &ProviderCall, query: &str, bound: Bound<'_>) -> Result<String, Unse
     let bound = bound.iter().map(|(key, values)| ((*key).to_owned(), list(values))).collect();
     let takes: Vec<_> = query.conditions.iter().map(|of| of.key.clone()).collect();
     let conditions = &query.conditions;
-    target(call, CallValues { conditions, takes: &takes, bound: &bound, now: NOW })
+    target(call, CallValues { conditions, takes: &takes, bound: &bound, now: NOW, page: 0 })
 }
 
 #[track_caller]
@@ -95,6 +95,27 @@ fn what_the_call_does_not_take_is_not_sent() {
     let call = call("files", &["file"], vec![needs("dataset"), takes("file")]);
     let takes = ["dataset".to_owned()];
     let (conditions, bound) = (&query.conditions, HashMap::new());
-    let values = CallValues { conditions, takes: &takes, bound: &bound, now: NOW };
+    let values = CallValues { conditions, takes: &takes, bound: &bound, now: NOW, page: 0 };
     assert_eq!(target(&call, values).as_deref(), Ok("/files?dataset=a"));
+}
+
+#[test]
+fn pages_are_counted_as_the_provider_does() {
+    let of = |counts, size_parameter: Option<&str>, page| {
+        let pages = CallPages {
+            parameter: "from".to_owned(),
+            counts,
+            size_parameter: size_parameter.map(str::to_owned),
+            size: 50,
+            pages_max: 10,
+        };
+        let call = ProviderCall { pages: Some(pages), ..call("files", &["file"], vec![]) };
+        let bound = HashMap::new();
+        let values = CallValues { conditions: &[], takes: &[], bound: &bound, now: NOW, page };
+        target(&call, values).expect("there are no values")
+    };
+    assert_eq!(of(PageCount::Records, Some("count"), 0), "/files?from=0&count=50");
+    assert_eq!(of(PageCount::Records, Some("count"), 3), "/files?from=150&count=50");
+    assert_eq!(of(PageCount::Pages, None, 0), "/files?from=1");
+    assert_eq!(of(PageCount::Pages, None, 3), "/files?from=4");
 }

@@ -10,7 +10,6 @@ use hyper::Response;
 use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use runtime::service::BoxError;
-use runtime::shards::RequestActivity;
 use runtime::shutdown::Shutdown;
 
 use super::answer::{LookupBody, NDJSON, RowLines};
@@ -39,9 +38,9 @@ pub(super) struct FollowedQuery {
     pub shutdown: Shutdown,
 }
 
-/// The connection is not idle meanwhile: the request is under way.
-pub(super) fn response(query: FollowedQuery, under_way: RequestActivity) -> Response<LookupBody> {
-    let lines = StreamBody::new(Box::pin(lines(query, under_way)) as RowLines);
+/// The lines. What is `held` lives as long as the client reads them.
+pub(super) fn response(query: FollowedQuery, held: impl Sized + 'static) -> Response<LookupBody> {
+    let lines = StreamBody::new(Box::pin(lines(query, held)) as RowLines);
     let mut response = Response::new(Either::Right(lines));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -51,16 +50,16 @@ pub(super) fn response(query: FollowedQuery, under_way: RequestActivity) -> Resp
 
 fn lines(
     query: FollowedQuery,
-    under_way: RequestActivity,
+    held: impl Sized + 'static,
 ) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> {
-    let begun = (query, under_way, LinesState::Running(None));
-    stream::unfold(begun, async |(query, under_way, state)| {
+    let begun = (query, held, LinesState::Running(None));
+    stream::unfold(begun, async |(query, held, state)| {
         let (text, next) = match state {
             LinesState::Running(sent) => query.follow(sent).await,
             LinesState::Rows(from) => query.rows_from(from),
             LinesState::Ended => return None,
         };
-        Some((Ok(Frame::data(Bytes::from(text))), (query, under_way, next)))
+        Some((Ok(Frame::data(Bytes::from(text))), (query, held, next)))
     })
 }
 

@@ -6,8 +6,8 @@ use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use lookup_core::map::{
-    CallId, CallParameter, KeyParameter, LookupProvider, MapKey, MapPlace, ParameterSource,
-    ProviderCall, ProviderMap, RecordForm, RecordFormat,
+    CallId, CallPages, CallParameter, KeyParameter, LookupProvider, MapKey, MapPlace, PageCount,
+    ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
 };
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use url::Url;
@@ -200,6 +200,9 @@ fn read_call(s: &mut Section<'_>) -> ReadCall {
         0..=1_000_000_000,
         "About how many records an answer has, until answers have been seen. Plans are estimated by it.",
     );
+    let about = "How it gives many records, page by page. A page with fewer records than `size` is the \
+                 last. Absent: all at once.";
+    let pages = s.table("pages", about, read_pages);
     let about = "A parameter of the call.";
     let parameters = s.tables("parameter", about, |s| (read_parameter(s), s.line()));
     let (parameters, parameter_lines) = parameters.into_iter().unzip();
@@ -209,12 +212,37 @@ fn read_call(s: &mut Section<'_>) -> ReadCall {
         path,
         form,
         parameters,
+        pages,
         ttl,
         empty_ttl,
         stale_ttl,
         records_typical,
     };
     ReadCall { call, line, parameter_lines }
+}
+
+fn read_pages(s: &mut Section<'_>) -> CallPages {
+    CallPages {
+        parameter: s.text("parameter", Required("offset"), "Parameter that says which page."),
+        counts: s.one_of(
+            "counts",
+            "records",
+            &[("records", PageCount::Records), ("pages", PageCount::Pages)],
+            "What it counts: records of the pages before, from 0, or pages, from 1.",
+        ),
+        size_parameter: s.text(
+            "size_parameter",
+            Optional("limit"),
+            "Parameter that says how many records a page has. Absent: the provider decides it.",
+        ),
+        size: s.integer("size", 1_000, 1..=1_000_000_usize, "Number of records of a page."),
+        pages_max: s.integer(
+            "pages",
+            100,
+            1..=100_000_usize,
+            "Maximum number of pages. Records beyond are missing, and the answer says so.",
+        ),
+    }
 }
 
 /// Longest span: a year.

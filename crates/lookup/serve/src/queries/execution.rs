@@ -61,18 +61,20 @@ pub(crate) async fn run(
 
 /// The calls of an answer that was there.
 fn reused_calls(map: &ProviderMap, known: &KnownAnswer) -> Vec<ProviderCallProgress> {
+    let mut rows = vec![0; known.names.len()];
+    let records = known.records.records.iter();
+    for source in records.flat_map(|record: &MergedRecord| &record.sources) {
+        rows[*source as usize] += 1;
+    }
     let progress = |id: CallId| {
         let name = map.call_name(id);
         let source = known.names.iter().position(|of| *of == name);
-        let source = source.and_then(|source| u32::try_from(source).ok());
-        let is_of =
-            |record: &&MergedRecord| source.is_some_and(|source| record.sources.contains(&source));
-        let rows = known.records.records.iter().filter(is_of).count();
+        let rows = source.map_or(0, |source| rows[source]);
         ProviderCallProgress {
             begun: 1,
             answered: 1,
             cached: 1,
-            rows: rows as u64,
+            rows,
             expires_unix_ms: Some(known.expires_unix_ms),
             ..ProviderCallProgress::new(map, id, known.query.instance.as_deref())
         }

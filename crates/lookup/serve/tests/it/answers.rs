@@ -145,14 +145,19 @@ fn a_body_may_be_the_query_itself() {
 
 #[test]
 fn a_query_whose_client_leaves_is_cancelled() {
+    for accept in ["application/json", "application/x-ndjson"] {
+        check_abandoned(accept);
+    }
+}
+
+fn check_abandoned(accept: &str) {
     let farm = farm(1, &options());
     behave(&farm, 0, ProviderAct::Hang);
     let lookups = Lookups::of_farm(&farm, "timeout = \"60s\"");
-    let mut stream = TcpStream::connect(lookups.address).unwrap();
+    let mut stream = TcpStream::connect(lookups.address).expect("it listens");
     let target = format!("/lookup?query={}", encoded("item group=g"));
-    stream
-        .write_all(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
-        .unwrap();
+    let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("it reads");
     until("the provider is called", || requests(&farm) == 1);
     drop(stream);
     until("the call is cancelled", || farm.stats()[0].connections == 0);
@@ -198,4 +203,33 @@ fn providers_are_sent_their_headers() {
     assert_eq!((&answer["status"], &answer["total"]), (&json!("done"), &json!(0)));
     let head = head.join().unwrap();
     assert!(head.contains("\r\nauthorization: Bearer secret\r\n"), "{head}");
+}
+
+#[test]
+fn a_provider_gives_its_records_in_pages() {
+    let farm = farm(1, &options());
+    let of_pages = |keys: &str| {
+        let map = farm_map(farm.urls(), "");
+        let pages = format!(
+            "path = \"/items\"\npages = {{ parameter = \"offset\", size_parameter = \"limit\", {keys} }}"
+        );
+        Lookups::start(&map.replace("path = \"/items\"", &pages), "")
+    };
+    let check = |keys: &str, status: &str, records: usize, calls: usize| {
+        let before = requests(&farm);
+        let answer = of_pages(keys).query("item group=g | sort item.name", "");
+        assert_eq!(
+            (&answer["status"], &answer["total"]),
+            (&json!(status), &json!(records)),
+            "{keys}"
+        );
+        assert_eq!(requests(&farm) - before, calls as u64, "{keys}");
+        answer
+    };
+    // There are 20. A full page is not known to be the last.
+    check("size = 8", "done", 20, 3);
+    check("size = 10", "done", 20, 3);
+    check("size = 21", "done", 20, 1);
+    let cut = check("size = 8, pages = 2", "partial", 16, 2);
+    assert_eq!(cut["providers"][0]["reason"], "it has more than 2 pages");
 }

@@ -45,7 +45,8 @@ impl QueryEnd {
         Self { status, rows, reason: None, known: None, shared_until: None }
     }
 
-    fn without_rows(status: QueryStatus, reason: String) -> Self {
+    /// Without an answer, and why.
+    pub fn without_rows(status: QueryStatus, reason: String) -> Self {
         Self { reason: Some(reason), ..Self::with_rows(status, AnswerRows::default()) }
     }
 }

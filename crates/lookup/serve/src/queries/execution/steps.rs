@@ -17,6 +17,7 @@ use lookup_core::records::{RecordLimits, RecordSet, UnreadableRecords, primary_f
 use lookup_core::schedule::CallClass;
 use lookup_core::target::{CallValues, listed_values, target};
 use runtime::process::unix_ms;
+use tokio::task::coop::consume_budget;
 use units::Tick;
 
 use super::answers::StepAnswer;
@@ -179,25 +180,59 @@ impl<'r> StepRunner<'r> {
         values.filter(|value| known.insert(value.clone())).collect()
     }
 
+    /// Makes a call, page by page.
     async fn fetch(&self, fetch: &PlannedFetch, input: StepInput, answers: &FoundAnswers) {
-        let PlannedFetch { call: id, instance, takes, filters } = fetch;
-        let at = self.ids.binary_search(id).expect("the plan has the call");
+        let pages = self.map().call(fetch.call).pages.as_ref();
+        let mut page = 0;
+        loop {
+            let records = self.fetch_page(fetch, page, input.at(page), answers).await;
+            let size = pages.map_or(usize::MAX, |pages| pages.size);
+            page += 1;
+            if records.is_none_or(|records| records < size) {
+                return;
+            }
+            if let Some(pages) = pages.filter(|pages| pages.pages_max <= page) {
+                let reason = format!("it has more than {} pages", pages.pages_max);
+                let failure = ProviderCallFailure::new(FailureKind::Error, reason, 0);
+                return self.failed(self.begin(fetch.call), &failure);
+            }
+        }
+    }
+
+    /// A call is about to be made. Returns its place among those of the plan.
+    fn begin(&self, id: CallId) -> usize {
+        let at = self.ids.binary_search(&id).expect("the plan has the call");
         self.run.entry.change(|progress| progress.calls[at].begun += 1);
         self.first.borrow_mut()[at].get_or_insert_with(Instant::now);
+        at
+    }
+
+    /// One page of a call, or all that it gives. Returns how many records it has; None if it failed.
+    async fn fetch_page(
+        &self,
+        fetch: &PlannedFetch,
+        page: usize,
+        input: StepInput,
+        answers: &FoundAnswers,
+    ) -> Option<usize> {
+        let PlannedFetch { call: id, instance, takes, filters } = fetch;
+        let at = self.begin(*id);
         let made = self.made.get() + 1;
         self.made.set(made);
         // Providers may give more values than was to be expected.
         if self.run.limits.background_calls_max < made {
             let reason = "the query has made as many calls as it may";
             self.failed(at, &ProviderCallFailure::new(FailureKind::Shed, reason, 0));
-            return;
+            // There may be very many of them.
+            consume_budget().await;
+            return None;
         }
         if self.run.limits.calls_max < made {
             self.class.set(CallClass::Background);
         }
         let conditions = &self.run.entry.query.conditions;
         let now = i64::try_from(unix_ms() / 1_000).unwrap_or(i64::MAX);
-        let values = CallValues { conditions, takes, bound: &input.bound, now };
+        let values = CallValues { conditions, takes, bound: &input.bound, now, page };
         let called = match target(self.map().call(*id), values) {
             Ok(target) => {
                 let key = CallKey { call: *id, instance: *instance, target };
@@ -209,22 +244,23 @@ impl<'r> StepRunner<'r> {
         };
         let answer = match called {
             Ok(answer) => answer,
-            Err(failure) => return self.failed(at, &failure),
+            Err(failure) => {
+                self.failed(at, &failure);
+                return None;
+            }
         };
         let set = self.filtered(&answer.records.set, filters).await;
         match self.take(&set) {
             Ok(()) => {
                 self.answered(at, &answer, set.rows.len());
                 answers.borrow_mut().push(StepAnswer { call: *id, place: input.place, set });
+                Some(answer.records.set.rows.len())
             }
             // What the others say still fits.
             Err(error) => {
-                let failure = ProviderCallFailure::new(
-                    FailureKind::Error,
-                    error.to_string(),
-                    answer.attempts,
-                );
-                self.failed(at, &failure);
+                let (reason, attempts) = (error.to_string(), answer.attempts);
+                self.failed(at, &ProviderCallFailure::new(FailureKind::Error, reason, attempts));
+                None
             }
         }
     }
