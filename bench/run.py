@@ -286,7 +286,7 @@ def build(folder: Path, peers: bool) -> list[str]:
         return ["the Go peers were not asked for"]
     if shutil.which("go") is None:
         return ["go is not installed: no Go peers"]
-    for peer in ("go-exchange", "go-pacer"):
+    for peer in ("go-das", "go-exchange", "go-pacer"):
         subprocess.run(
             ["go", "build", "-o", folder / peer, "."], cwd=HERE / "peers" / peer, check=True
         )
@@ -357,7 +357,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "cache-shards": lambda: cache_shards.cache_shards(bench, rounds, say),
         "cache-storms": lambda: cache_http.cache_storms(bench, rounds, say),
         "lookup-core": lambda: lookup.lookup_core(bench, rounds, say),
-        "lookup": lambda: lookups.lookup_service(bench, rounds, say),
+        "lookup": lambda: lookups.lookup_service(bench, rounds, has_peer(bench, args, "go-das"), say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

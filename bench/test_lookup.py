@@ -39,6 +39,7 @@ def found(**changes: object) -> dict:
     run = {"failures": 0, "attempts": lookups.CALLS, "overshot": 0, "concurrent_max": 10, "elapsed_s": 11.0}
     return {
         "overloaded": {"known": [run], "unknown": [run | {"overshot": 100}]},
+        "das": run | {"failures": 7, "elapsed_s": 53.5},
         "late_ms": [1.0, 2.0, 3.0],
         "dispatched": [20_000.0],
         "known": [{"bytes": 500, "own": 40_000.0, "bare": 50_000.0}],
@@ -56,6 +57,8 @@ class Service(unittest.TestCase):
     def test_the_targets_of_the_service_are_judged(self):
         page = self.page()
         self.assertNotIn("missed", page)
+        self.assertIn("das2go's design | 7 of 50 lack something, 0 above the limit, 5.00 of the least time", page)
+        self.assertNotIn("das2go", self.page(das=None))
         self.assertIn("| calls per CPU-second | 20,000 | at least 10,000 | met |", page)
         self.assertIn("| 0.80 | at least 0.5 | met |", page)
         worse = {"failures": 1, "attempts": 6_000, "overshot": 1, "concurrent_max": 11, "elapsed_s": 20.0}

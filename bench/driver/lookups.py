@@ -220,6 +220,24 @@ def overloaded(bench: Bench, limit: str) -> dict:
     }
 
 
+def das(bench: Bench) -> dict:
+    """The same queries, by the design of das2go."""
+    options = ["--concurrency", PROVIDER_MAX, "--latency", f"{SERVICE_MS}ms", "--blocks", BLOCKS]
+    with farm(bench, *options) as of:
+        argv: Argv = [bench.programs / "go-das", "-url", of.url, "-queries", str(QUERIES), "-blocks", str(BLOCKS)]
+        with Child(bench, "go-das", argv, bench.server_core) as child:
+            child.process.wait(600)
+            found = json.loads(child.stdout.read_text())
+        stats = of.stats()[0]
+    return {
+        "failures": found["lacking"],
+        "attempts": stats["requests"],
+        "overshot": stats["overloaded"],
+        "concurrent_max": stats["concurrent_max"],
+        "elapsed_s": found["elapsed_s"],
+    }
+
+
 def hanging(bench: Bench) -> list[float]:
     """How late partial answers come, in milliseconds: one of the providers hangs."""
     late = []
@@ -327,7 +345,7 @@ def memory(bench: Bench) -> dict:
     return {"grown": grown, "answers": len(page) * MEMORY_QUERIES}
 
 
-def lookup_service(bench: Bench, rounds: Rounds, say: Say) -> dict:
+def lookup_service(bench: Bench, rounds: Rounds, has_peer: bool, say: Say) -> dict:
     """Every experiment; those with times as often as there are rounds."""
     limits = {"known": f"concurrency = {PROVIDER_MAX}", "unknown": ""}
     found: dict = {"overloaded": {name: [] for name in limits}, "known": [], "dispatched": [], "late_ms": []}
@@ -339,6 +357,7 @@ def lookup_service(bench: Bench, rounds: Rounds, say: Say) -> dict:
         found["dispatched"].append(dispatched(bench))
         found["known"].append(known(bench))
         say(f"  round {number}  {found['dispatched'][-1]:,.0f} calls, {found['known'][-1]['own']:,.0f} answers")
+    found["das"] = das(bench) if has_peer else None
     found["polled"] = polled(bench)
     found["memory"] = memory(bench)
     return {
@@ -375,6 +394,10 @@ def write(entry: dict, table: Callable[..., str], verdict: Callable[[bool, bool]
             ("elapsed of the least", f"{elapsed:.2f}", f"at most {ELAPSED_MAX}", elapsed <= ELAPSED_MAX),
         ):
             rows.append([f"{CALLS:,} calls, limit {name}: {what}", figure, asked, verdict(met, False)])
+    if peer := found["das"]:
+        figures = f"{peer['failures']} of {QUERIES} lack something, {peer['overshot']:,} above the limit, "
+        figures += f"{peer['elapsed_s'] / least_s:.2f} of the least time"
+        rows.append([f"{CALLS:,} calls, das2go's design", figures, "–", "–"])
     late = quantile(found["late_ms"], 0.5)
     rows.append(
         [

@@ -228,7 +228,7 @@ fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option
     budgets.map(check).transpose()
 }
 
-/// How many providers the maps of look-ups describe. None without [lookup].
+/// How many providers the maps of look-ups describe. None without `[lookup]`.
 fn checked_maps(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<usize>> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let check = |lookup| check_maps(lookup, folder).map_err(CommandFailure::usage);

@@ -22,7 +22,7 @@ const POLL: &str = "200ms";
 
 #[derive(Debug, Args)]
 pub(crate) struct AskArgs {
-    /// The look-ups of a running process: `listen` of its [lookup]
+    /// The look-ups of a running process: `listen` of its `[lookup]`
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7400")]
     server: String,
     /// With https, trust the authorities in this PEM file instead of the system's

@@ -152,7 +152,7 @@ fn a_query_is_answered_by_a_running_process() {
 fn what_is_missing_is_said_by_the_exit_code_too() {
     let lookups = LookupServer::start(2);
     lookups.behave(1, ProviderAct::Hang);
-    let options = ["--timeout", "300ms"];
+    let options = ["--timeout", "1s"];
     let said = ["p1.items: timeout: it had not answered", "records: 100; calls: 2"];
     check(&mut lookups.query("item group=g", &options), 1, &["g/99"], &said);
     lookups.behave(0, ProviderAct::Refused);

@@ -15,7 +15,7 @@ use crate::fixtures::*;
 fn check(act: ProviderAct, state: &str, reason: &str) {
     let farm = farm(3, &options());
     behave(&farm, 1, act);
-    let lookups = Lookups::of_farm(&farm, "timeout = \"200ms\"");
+    let lookups = Lookups::of_farm(&farm, "timeout = \"500ms\"");
     let answer = lookups.query("item group=g", "");
     assert_eq!(answer["status"], "partial");
     assert_eq!(states(&answer), ["ok", state, "ok"], "{answer}");
@@ -46,10 +46,10 @@ fn what_a_provider_answers_wrongly_is_said() {
 
 #[test]
 fn a_provider_that_is_slow_costs_its_timeout() {
-    check(ProviderAct::Hang, "timeout", "no answer within 200ms");
+    check(ProviderAct::Hang, "timeout", "no answer within 500ms");
     let every = Duration::from_millis(50);
     let drip = ProviderAct::Trickle { bytes: 4, every, from: DripFrom::Body };
-    check(drip, "timeout", "no answer within 200ms");
+    check(drip, "timeout", "no answer within 500ms");
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn the_others_are_in_the_answer_at_the_deadline_of_the_query() {
     behave(&farm, 42, ProviderAct::Hang);
     let lookups = Lookups::of_farm(&farm, "timeout = \"60s\"");
     let began = Instant::now();
-    let answer = lookups.query("item group=g", "&timeout=700ms");
+    let answer = lookups.query("item group=g", "&timeout=2s");
     let took = began.elapsed();
-    assert!(Duration::from_millis(700) <= took, "it waited for the last");
+    assert!(Duration::from_secs(2) <= took, "it waited for the last");
     assert!(took < Duration::from_secs(20), "the provider's own timeout is a minute: {took:?}");
     assert_eq!((&answer["status"], &answer["total"]), (&json!("partial"), &json!(20)));
     let from = answer["rows"][0]["from"].as_array().unwrap();

@@ -12,7 +12,7 @@ fn many_calls(concurrency_max: usize, refusal: u16) -> ProviderOptions {
     ProviderOptions {
         catalogue: CatalogueOptions { blocks: 100, files: 1, items: 0 },
         // Longer than it takes to send calls, even on a busy machine.
-        latency: Duration::from_millis(10),
+        latency: Duration::from_millis(20),
         concurrency_max: Some(concurrency_max),
         refusal,
         ..options()

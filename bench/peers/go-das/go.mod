@@ -1,0 +1,3 @@
+module vickrey/bench/peers/go-das
+
+go 1.26
