@@ -33,6 +33,8 @@ fuzz_target!(|bytes: &[u8]| {
         parameters: Vec::new(),
         ttl: Duration::ZERO,
         empty_ttl: Duration::ZERO,
+        stale_ttl: Duration::ZERO,
+        pages: None,
         records_typical: 1,
     };
     let key = MapKey { name: "file".to_owned(), about: String::new(), primary: "name".to_owned() };
