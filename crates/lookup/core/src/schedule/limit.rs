@@ -27,6 +27,10 @@ const CUT_DENOMINATOR: u64 = 10;
 const PROBE_AFTER: u32 = 20;
 const PROBE_AFTER_MAX: u32 = 640;
 
+/// A limit is proven once so many times as many calls went well, and none failed: a provider that is
+/// asked for one too many refuses it only if all come at once.
+const PROOF_CALLS: u32 = 4;
+
 /// Of calls within what is proven, so many are looked at together; if more of them fail than one in
 /// [`NOISE_SHARE`], it is no noise.
 const NOISE_CALLS: u32 = 10;
@@ -164,7 +168,8 @@ impl AdaptiveLimit {
         }
         let good = self.since.good;
         if self.proven < self.limit
-            && (self.limit <= good / 2 || self.is_fast && self.limit <= good)
+            && self.since.suspects == 0
+            && (self.limit <= good / PROOF_CALLS || self.is_fast && self.limit <= good)
         {
             self.proven = self.limit;
             if !self.is_fast {
@@ -179,7 +184,7 @@ impl AdaptiveLimit {
         let wanted = if self.is_fast {
             self.limit
         } else {
-            self.probe_after.max(self.limit.saturating_mul(2))
+            self.probe_after.max(self.limit.saturating_mul(PROOF_CALLS))
         };
         if good < wanted || self.ceiling <= self.limit {
             return;

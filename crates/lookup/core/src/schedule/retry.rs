@@ -12,7 +12,7 @@ const ATTEMPTS_MAX: u32 = 4;
 const SUCCESSES_PER_RETRY: u32 = 10;
 
 /// Calls that may be made again before any went well, and the most that are saved up.
-const RETRIES_AT_FIRST: u32 = 10;
+const RETRIES_AT_FIRST: u32 = 20;
 const RETRIES_MAX: u32 = 100;
 
 /// The longest wait before the first retry; it doubles with each.

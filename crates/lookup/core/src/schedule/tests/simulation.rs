@@ -161,7 +161,7 @@ fn simulated(world: World) -> Course {
     assert_eq!((status.in_flight, status.waiting), (0, 0), "all permits came back");
     assert_eq!(course.answered + course.given_up, world.calls, "each call ends once");
     course.attempts = status.attempts;
-    assert!(status.retries <= course.answered / 10 + 10, "{course:?} {status:?}");
+    assert!(status.retries <= course.answered / 10 + 20, "{course:?} {status:?}");
     course.elapsed = now.since(Tick::ZERO);
     course
 }
@@ -198,7 +198,7 @@ fn a_limit_that_is_unknown_is_found_with_few_calls_too_many() {
             assert!(course.overshot * 20 <= world.calls, "{provider_max}: {course:?}");
             assert!(course.attempts * 10 <= world.calls * 11, "{provider_max}: {course:?}");
             // A higher limit takes more steps to be found.
-            let percent = if provider_max < 100 { 125 } else { 130 };
+            let percent = if provider_max < 100 { 125 } else { 135 };
             assert!(course.elapsed < needed(world) * percent / 100, "{provider_max}: {course:?}");
         }
     }
