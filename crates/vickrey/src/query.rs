@@ -54,7 +54,7 @@ Queries name what is wanted, then conditions, then what happens to the records:
   /a/b/c                        stands for dataset=/a/b/c
   file run between [1, 9] system=dbs instance=prod/global | sum(file.size), median(file.size)
 
-Exits 0 with the whole answer, 1 if it lacks what some providers did not say, 69 if there is none.
+Exits 0 with a complete answer, 1 with a partial one, 69 without one.
 docs/lookup.md explains all of it.";
 
 pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Exit> {

@@ -1,5 +1,4 @@
-//! The lane of one instance of a provider, at work: whoever wants to call the provider waits here for
-//! a permit.
+//! The lane of one instance of a provider, with those who wait for a permit to call it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
