@@ -36,7 +36,7 @@ use answers::{
 use client::{AnswerLimits, AttemptFailure};
 use clock::LookupClock;
 use flights::{FlightNews, FlightResult, Flights};
-use gate::{Caller, LaneGate};
+use gate::{LaneCaller, LaneGate};
 
 /// Idle connections to one provider.
 const IDLE_PER_PROVIDER_MAX: usize = 256;
@@ -134,7 +134,7 @@ impl ProviderCalls {
     pub async fn call(
         self: &Rc<Self>,
         key: CallKey,
-        caller: Caller,
+        caller: LaneCaller,
         failed: impl Fn(&Arc<str>),
     ) -> FlightResult {
         let now = unix_ms();
@@ -144,7 +144,7 @@ impl ProviderCalls {
             let is_refreshed = |key: &CallKey| self.flights.has(&(key.clone(), class));
             if answer.source == AnswerSource::Stale && !is_refreshed(&key) {
                 let deadline = self.clock.now().after(REFRESH_TIMEOUT);
-                let caller = Caller { class, user: REFRESHER, deadline };
+                let caller = LaneCaller { class, user: REFRESHER, deadline };
                 let calls = Rc::clone(self);
                 tokio::task::spawn_local(async move { calls.fetch(key, caller, |_| ()).await });
             }
@@ -179,7 +179,7 @@ impl ProviderCalls {
     async fn fetch(
         self: &Rc<Self>,
         key: CallKey,
-        caller: Caller,
+        caller: LaneCaller,
         failed: impl FnMut(&Arc<str>),
     ) -> FlightResult {
         let flight_key = (key, caller.class);
@@ -194,7 +194,7 @@ impl ProviderCalls {
     async fn attempts(
         self: Rc<Self>,
         key: CallKey,
-        caller: Caller,
+        caller: LaneCaller,
         news: Rc<FlightNews>,
     ) -> FlightResult {
         let gate = &self.gates[key.call.provider][key.instance];

@@ -39,6 +39,26 @@ pub(crate) fn stop_on_signal(stop: Arc<AtomicBool>) -> anyhow::Result<Control> {
     Ok(control)
 }
 
+/// The first SIGINT or SIGTERM from when it is made.
+pub(crate) struct StopSignal {
+    shutdown: Shutdown,
+    _control: Control,
+}
+
+impl StopSignal {
+    pub(crate) fn catch() -> anyhow::Result<Self> {
+        let (shutdown, control) = (Shutdown::new(Duration::ZERO), Control::start()?);
+        shutdown.on_signals(&control)?;
+        Ok(Self { shutdown, _control: control })
+    }
+
+    pub(crate) fn wait(&self) {
+        while !self.shutdown.is_started() {
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+    }
+}
+
 /// Progress on stderr if that is a terminal, cleared at the end.
 pub(crate) fn progress_bar(total: Option<u64>, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("the template is valid");

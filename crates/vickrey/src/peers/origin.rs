@@ -5,13 +5,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use runtime::control::Control;
-use runtime::shutdown::Shutdown;
 use serde_json::json;
 use testbed::origin::{OriginAct, OriginBehaviour, OriginFault, OriginOptions};
 use testbed::server::{Cut, DripFrom, ServerOptions};
 
-use super::long_run::parse_duration;
+use super::long_run::{StopSignal, parse_duration};
 use crate::command::exit::{CommandFailure, Exit};
 
 /// Pace of a slow body.
@@ -138,17 +136,13 @@ pub(crate) fn run(args: &OriginArgs) -> anyhow::Result<Exit> {
     let origin = testbed::origin::start(&options, behaviour, &server)
         .map_err(CommandFailure::unavailable)?;
     // The reader of the line with the URL may stop it at once.
-    let shutdown = Shutdown::new(Duration::ZERO);
-    let control = Control::start()?;
-    shutdown.on_signals(&control)?;
+    let stop = StopSignal::catch()?;
     let out = &mut std::io::stdout();
     match args.json {
         true => writeln!(out, "{}", json!({ "url": origin.url() }))?,
         false => writeln!(out, "an origin listens at {}; stop with Ctrl-C", origin.url())?,
     }
-    while !shutdown.is_started() {
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
+    stop.wait();
     let stats = origin.stats();
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string(&stats)?)?,

@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use runtime::control::Control;
-use runtime::shutdown::Shutdown;
 use serde_json::json;
 use testbed::provider::{
     CatalogueOptions, ProviderAct, ProviderBehaviour, ProviderFault, ProviderOptions,
@@ -15,7 +13,7 @@ use testbed::provider::{
 };
 use testbed::server::{Cut, DripFrom, ServerOptions};
 
-use super::long_run::parse_duration;
+use super::long_run::{StopSignal, parse_duration};
 use crate::command::exit::{CommandFailure, Exit};
 
 /// Pace of a slow body.
@@ -159,9 +157,7 @@ pub(crate) fn run(args: &ProviderArgs) -> anyhow::Result<Exit> {
         })?;
     }
     // The reader of the line with the URLs may stop it at once.
-    let shutdown = Shutdown::new(Duration::ZERO);
-    let control = Control::start()?;
-    shutdown.on_signals(&control)?;
+    let stop = StopSignal::catch()?;
     let out = &mut std::io::stdout();
     match args.json {
         true => writeln!(out, "{}", json!({ "urls": farm.urls() }))?,
@@ -171,9 +167,7 @@ pub(crate) fn run(args: &ProviderArgs) -> anyhow::Result<Exit> {
             writeln!(out, "a provider listens at {}{others}; stop with Ctrl-C", urls[0])?;
         }
     }
-    while !shutdown.is_started() {
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
+    stop.wait();
     let stats = farm.stats();
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string(&stats)?)?,

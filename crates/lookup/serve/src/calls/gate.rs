@@ -16,7 +16,7 @@ use super::clock::LookupClock;
 
 /// Who calls, and until when.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct LaneCaller {
     pub class: CallClass,
     pub user: LookupUser,
     pub deadline: Tick,
@@ -54,8 +54,8 @@ impl LaneGate {
     }
 
     /// Waits for the right to make a call. Who no longer waits leaves the lane.
-    pub async fn enter(self: &Rc<Self>, caller: Caller) -> LaneTurn {
-        let Caller { class, user, deadline } = caller;
+    pub async fn enter(self: &Rc<Self>, caller: LaneCaller) -> LaneTurn {
+        let LaneCaller { class, user, deadline } = caller;
         let number = CallNumber(self.numbers.get());
         self.numbers.set(number.0 + 1);
         let call = QueuedCall { number, class, user, deadline, is_idempotent: true };

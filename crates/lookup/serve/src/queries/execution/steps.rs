@@ -27,7 +27,7 @@ use crate::calls::ProviderCalls;
 use crate::calls::answers::{
     AnswerSource, CallKey, FailureKind, ProviderCallAnswer, ProviderCallFailure,
 };
-use crate::calls::gate::Caller;
+use crate::calls::gate::LaneCaller;
 use crate::maps::LoadedMaps;
 use crate::queries::entry::ProviderCallProgress;
 
@@ -237,7 +237,7 @@ impl<'r> StepRunner<'r> {
             Ok(target) => {
                 let key = CallKey { call: *id, instance: *instance, target };
                 let (class, user) = (self.class.get(), self.run.user);
-                let caller = Caller { class, user, deadline: self.deadline };
+                let caller = LaneCaller { class, user, deadline: self.deadline };
                 self.calls.call(key, caller, |reason| self.attempt_failed(at, reason)).await
             }
             Err(error) => Err(ProviderCallFailure::new(FailureKind::Error, error.to_string(), 0)),
