@@ -160,12 +160,12 @@ async fn run_one(
         }
     }
     counts.records.add(rows.len() as u64);
-    // Who learns that it has ended may begin another.
+    // Who learns that it has ended may begin another, or ask the same.
     shared.table.end(entry.id, entry.bytes(&rows));
-    entry.change(|progress| {
-        (progress.status, progress.reason, progress.rows) = (status, reason, Arc::new(rows));
-    });
     if let Some(until) = shared_until {
         shared.table.share(&entry, until);
     }
+    entry.change(|progress| {
+        (progress.status, progress.reason, progress.rows) = (status, reason, Arc::new(rows));
+    });
 }
