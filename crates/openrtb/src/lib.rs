@@ -28,7 +28,9 @@ pub use invalid::{InvalidReason, InvalidRequest, error_json};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, request_id, string};
 pub use native::{add_tracker, native_strings};
-pub use outbound::{DealMask, Editor, ImpMask, Outbound, OutboundView};
+pub use outbound::{
+    DataMembers, DataPlace, DataSpot, DealMask, Editor, ImpMask, Outbound, OutboundView,
+};
 pub use request::{BidRequest, Device, Geo, Media, Publisher, Regs, User};
 pub use response::{
     BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_spans, bid_texts, parse_bid,

@@ -4,7 +4,10 @@
 //! resulting [`Outbound`] is read once per DSP with an [`OutboundView`]. Only inserts are copied.
 //! Which impressions and deals a DSP sees is the caller's decision.
 
+mod added_data;
 mod added_deals;
+
+pub use added_data::{DataMembers, DataPlace, DataSpot};
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -206,10 +209,15 @@ struct BidderParams<'a> {
 impl<'a> Editor<'a> {
     /// `request` was parsed from `body`.
     pub fn new(body: &'a str, request: &'a BidRequest<'a>) -> Self {
+        Self::with_room(body, request, 0)
+    }
+
+    /// As [`Self::new`], with room for so many bytes of added data.
+    pub fn with_room(body: &'a str, request: &'a BidRequest<'a>, data: usize) -> Self {
         let mut editor = Self {
             body,
             request,
-            inserts: String::with_capacity(512),
+            inserts: String::with_capacity(512 + data),
             edits: Vec::with_capacity(16),
             limited: Vec::new(),
             bidders: Vec::new(),
@@ -236,8 +244,19 @@ impl<'a> Editor<'a> {
 
     /// Replaces the JSON value at `span`.
     pub fn replace(&mut self, span: Range<usize>, value: &str) {
-        let what = self.insert(value);
-        self.edits.push(BodyEdit::new(span, what));
+        self.replace_for(span, None, |inserts| inserts.push_str(value));
+    }
+
+    fn replace_for(
+        &mut self,
+        span: Range<usize>,
+        gate: Option<PieceGate>,
+        write: impl FnOnce(&mut String),
+    ) {
+        let start = self.inserts.len();
+        write(&mut self.inserts);
+        let what = PieceContent::Insert(start..self.inserts.len());
+        self.edits.push(BodyEdit { gate, ..BodyEdit::new(span, what) });
     }
 
     /// Sets a member of the object at `span`, where `key` is absent, null or empty. `value` is JSON
@@ -247,25 +266,52 @@ impl<'a> Editor<'a> {
             self.replace(absent, value);
             return;
         }
-        let inside = span.start + 1;
+        self.add_absent_member(span, None, |inserts| inserts.extend(["\"", key, "\":", value]));
+    }
+
+    /// Adds a member, which `write` appends as JSON text, to the object at `span`, for DSPs that pass
+    /// `gate`.
+    fn add_absent_member(
+        &mut self,
+        span: &Range<usize>,
+        gate: Option<PieceGate>,
+        write: impl FnOnce(&mut String),
+    ) {
+        let inside = span.start + 1..span.start + 1;
         let start = self.inserts.len();
-        self.inserts.extend(["\"", key, "\":", value]);
-        if !self.is_empty_container(span) {
+        write(&mut self.inserts);
+        if self.is_empty_container(span) {
+            for edit in self.edits.iter_mut().filter(|edit| edit.replaced == inside) {
+                if let PieceContent::BuyerUid { others_follow } = &mut edit.what {
+                    *others_follow = true;
+                }
+            }
+        } else {
             self.inserts.push(',');
         }
         let what = PieceContent::Insert(start..self.inserts.len());
-        self.edits.push(BodyEdit::new(inside..inside, what));
+        self.edits.push(BodyEdit { gate, ..BodyEdit::new(inside, what) });
     }
 
     /// Appends an element, as JSON text, to the array at `span`.
     pub fn append(&mut self, span: &Range<usize>, element: &str) {
+        self.append_for(span, None, |inserts| inserts.push_str(element));
+    }
+
+    fn append_for(
+        &mut self,
+        span: &Range<usize>,
+        gate: Option<PieceGate>,
+        write: impl FnOnce(&mut String),
+    ) {
         let start = self.inserts.len();
         if !self.is_empty_container(span) {
             self.inserts.push(',');
         }
-        self.inserts.push_str(element);
+        write(&mut self.inserts);
         let what = PieceContent::Insert(start..self.inserts.len());
-        self.edits.push(BodyEdit::new(span.end - 1..span.end - 1, what));
+        let end = span.end - 1..span.end - 1;
+        self.edits.push(BodyEdit { gate, ..BodyEdit::new(end, what) });
     }
 
     /// The span of the whole request.
@@ -385,10 +431,12 @@ impl<'a> Editor<'a> {
         self.edits.sort_by_key(|edit| edit.replaced.start);
         self.limited.sort_by_key(|(span, _)| span.start);
         let body = self.body;
+        // Each edit has bytes of the request before it, and so have most places of impressions.
+        let pieces_usual = 2 * (self.edits.len() + self.request.imps().len()) + 8;
         let mut pieces = PieceBuilder {
             edits: self.edits.into_iter().peekable(),
             limited: self.limited.into_iter().peekable(),
-            out: Vec::new(),
+            out: Vec::with_capacity(pieces_usual),
             at: 0,
         };
         let mut deal_index = 0u8;

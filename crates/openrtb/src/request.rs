@@ -1,8 +1,11 @@
 //! A bid request, as far as rules depend on it; everything else passes through unread. Sections
 //! 3.2.1 to 3.2.3 and 3.2.13 to 3.2.20.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
+// Addresses as text, no socket.
+use core::net::IpAddr;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -139,6 +142,18 @@ impl<'a> BidRequest<'a> {
         Some(region.rsplit_once('-').map_or(region, |(_, region)| region))
     }
 
+    /// Name of the device's city.
+    pub fn city(&self) -> Option<Cow<'_, str>> {
+        string(self.device.as_ref()?.geo.as_ref()?.city?.get()).filter(|city| !city.is_empty())
+    }
+
+    /// The device's address: of version 4 if it has both.
+    pub fn address(&self) -> Option<IpAddr> {
+        let device = self.device.as_ref()?;
+        let mut addresses = device.ip.into_iter().chain(device.ipv6);
+        addresses.find_map(|raw| string(raw.get())?.parse().ok())
+    }
+
     /// Type of the device (AdCOM 1.0, List: Device Types).
     pub fn device_type(&self) -> Option<u32> {
         self.device.as_ref()?.devicetype
@@ -250,6 +265,11 @@ pub struct Device<'a> {
     /// Its advertising id.
     #[serde(borrow)]
     pub ifa: Option<Text<'a>>,
+    /// Kept as text; parsed on demand by [`BidRequest::address`].
+    #[serde(borrow)]
+    ip: Option<&'a RawValue>,
+    #[serde(borrow)]
+    ipv6: Option<&'a RawValue>,
 }
 
 /// Section 3.2.19.
@@ -261,6 +281,9 @@ pub struct Geo<'a> {
     /// ISO 3166-2, with the country and a hyphen or without.
     #[serde(borrow)]
     pub region: Option<Text<'a>>,
+    /// Kept as text; parsed on demand by [`BidRequest::city`].
+    #[serde(borrow)]
+    city: Option<&'a RawValue>,
 }
 
 /// Section 3.2.20.
