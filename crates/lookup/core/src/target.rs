@@ -96,7 +96,7 @@ fn arguments<'p>(
     let range = of.range.as_ref();
     Ok(match (condition.map(|condition| &condition.test), range) {
         (None, _) => Vec::new(),
-        (Some(QueryTest::Is(value)), _) => vec![(name, text_of(value))],
+        (Some(QueryTest::Is(value)), _) => several(name, of, vec![text_of(value)])?,
         (Some(QueryTest::In(values)), _) => {
             several(name, of, values.iter().map(text_of).collect())?
         }

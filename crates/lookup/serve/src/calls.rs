@@ -277,8 +277,9 @@ impl ProviderCalls {
     fn keep(&self, key: &CallKey, ReadAnswer { set, bytes }: ReadAnswer) -> CallRecords {
         let ProviderCall { ttl, empty_ttl, stale_ttl, .. } = self.maps.map.call(key.call);
         let ttl = if set.rows.is_empty() { *empty_ttl } else { *ttl };
-        let expires_unix_ms = unix_ms().saturating_add(millis(ttl));
-        let records = CallRecords { set: Arc::new(set), bytes, expires_unix_ms };
+        let fetched_unix_ms = unix_ms();
+        let expires_unix_ms = fetched_unix_ms.saturating_add(millis(ttl));
+        let records = CallRecords { set: Arc::new(set), bytes, fetched_unix_ms, expires_unix_ms };
         if !ttl.is_zero() || !stale_ttl.is_zero() {
             self.cache.borrow_mut().insert(key.clone(), records.clone());
         }

@@ -21,6 +21,8 @@ pub struct LookupConfig {
     pub queries: LookupLimits,
     /// Limits on calls.
     pub calls: ProviderCallLimits,
+    /// Most bytes of values in memory.
+    pub memory_bytes: usize,
     /// How long clients are waited for.
     pub timeouts: ClientTimeouts,
 }
@@ -78,12 +80,19 @@ impl LookupConfig {
         );
         let queries = LookupLimits::read(s);
         let calls = ProviderCallLimits::read(s);
+        let memory_bytes = s.bytes(
+            "memory",
+            "64MiB",
+            1 << 16..=1 << 40,
+            "Maximum size of what is known about single values, for [[exchange.enrich]]. Beyond it, \
+             values that are asked for least are forgotten.",
+        );
         let idle = "A connection without a request for this long is closed.";
         let timeouts = ClientTimeouts::read(s, idle);
         let tls = s.table("tls", "TLS towards clients, with HTTP/2.", |s| {
             read_server(s, &["h2", "http/1.1"], ClientCertificates::Configurable)
         });
-        Self { listen, tls: tls.flatten(), maps, queries, calls, timeouts }
+        Self { listen, tls: tls.flatten(), maps, queries, calls, memory_bytes, timeouts }
     }
 }
 

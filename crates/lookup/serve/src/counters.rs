@@ -24,4 +24,10 @@ pub(crate) struct LookupCounts {
     pub reused: Counter,
     /// Records of answers to queries.
     pub records: Counter,
+    /// Look-ups for the memory that found something.
+    pub remembered: Counter,
+    /// Those that found that there is nothing, or too much.
+    pub remembered_none: Counter,
+    /// Those that failed.
+    pub refresh_failures: Counter,
 }

@@ -19,7 +19,7 @@ use crate::thread::{LookupLaneReport, LookupShared};
 /// A counter: name, help and source.
 type LookupCount = (&'static str, &'static str, fn(&LookupCounts) -> &Counter);
 
-const COUNTS: [LookupCount; 10] = [
+const COUNTS: [LookupCount; 13] = [
     ("lookup_queries", "Queries that began.", |counts| &counts.queries),
     ("lookup_done", "Queries answered completely.", |counts| &counts.done),
     ("lookup_partial", "Queries answered in part.", |counts| &counts.partial),
@@ -32,6 +32,15 @@ const COUNTS: [LookupCount; 10] = [
     ("lookup_cached", "Calls answered from the cache.", |counts| &counts.cached),
     ("lookup_reused", "Queries answered from a known answer.", |counts| &counts.reused),
     ("lookup_records", "Records of answers to queries.", |counts| &counts.records),
+    ("lookup_memory_found", "Look-ups for the memory that found data.", |counts| {
+        &counts.remembered
+    }),
+    ("lookup_memory_empty", "Look-ups for the memory that found no data, or too much.", |counts| {
+        &counts.remembered_none
+    }),
+    ("lookup_memory_failures", "Look-ups for the memory that failed.", |counts| {
+        &counts.refresh_failures
+    }),
 ];
 
 /// Adds the metrics.
@@ -46,6 +55,12 @@ pub(crate) fn expose(shared: &LookupShared, page: &mut MetricsPage<'_>) -> fmt::
     page.gauges("lookup_running", "Queries that run.")?.value(&[], level(running))?;
     page.gauges("lookup_answer_bytes", "Bytes of answers that are kept for clients.")?
         .value(&[], level(bytes))?;
+    let (values, bytes, dropped) = shared.memories.occupancy();
+    let help = "Look-ups for the memory that were not begun because too many waited.";
+    page.counters("lookup_memory_dropped", help)?.value(&[], dropped)?;
+    page.gauges("lookup_memory_values", "Values in the memory.")?.value(&[], level(values))?;
+    page.gauges("lookup_memory_bytes", "Bytes of the memory.")?
+        .value(&[], i64::try_from(bytes).unwrap_or(i64::MAX))?;
     let lanes = lanes(shared);
     let levels: [LaneLevel; 4] = [
         ("lookup_provider_calls", "Calls that run.", |lane| i64::from(lane.running)),

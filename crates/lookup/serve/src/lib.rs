@@ -5,7 +5,7 @@
 //! decided in `lookup-core`.
 //!
 //! Its modules are layers, each of which imports only those to its left: `config`, `counters`, `maps`,
-//! `calls`, `queries`, `thread`, `http`, `exposition`, `service`.
+//! `calls`, `queries`, `memory`, `thread`, `http`, `exposition`, `service`.
 
 mod calls;
 mod config;
@@ -13,9 +13,14 @@ mod counters;
 mod exposition;
 mod http;
 pub mod maps;
+mod memory;
 mod queries;
 mod service;
 mod thread;
 
 pub use config::{LookupConfig, LookupLimits, ProviderCallLimits};
+pub use memory::{
+    FieldValues, LOOKUP_MEMORIES, LookupMemories, LookupMemory, MemoryRule, NotRemembered,
+    RememberedValue,
+};
 pub use service::{Lookup, MapProblems, check_maps};

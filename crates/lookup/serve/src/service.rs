@@ -14,11 +14,13 @@ use runtime::service::{
     Startup,
 };
 use runtime::shards::ShardContext;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::config::LookupConfig;
 use crate::exposition::{self, LookupApi};
 use crate::http::LookupShard;
 use crate::maps::{LoadedMaps, load_maps};
+use crate::memory::{LOOKUP_MEMORIES, LookupMemories};
 use crate::queries::table::QueryTable;
 use crate::thread::{LookupShared, LookupThread};
 
@@ -32,6 +34,8 @@ pub struct Lookup {
 
 impl Service for Lookup {
     const NAME: &'static str = "lookup";
+
+    const OFFERS: &'static [&'static str] = &[LOOKUP_MEMORIES.name()];
 
     type Config = LookupConfig;
 
@@ -61,17 +65,23 @@ impl Service for Lookup {
 
     fn start(config: LookupConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
         let maps = check_maps(&config, startup.folder).map_err(ServiceError::configuration)?;
+        let (queues, opened) = unbounded_channel();
+        let maps = Arc::new(maps);
+        let memories = LookupMemories::new(Arc::clone(&maps), config.memory_bytes, queues);
+        startup.ports.offer(&LOOKUP_MEMORIES, memories.clone());
         let shared = Arc::new(LookupShared {
             vocabulary: maps.map.vocabulary(),
-            maps: Arc::new(maps),
+            maps,
+            memories,
             table: QueryTable::new(config.queries),
             counts: Arc::default(),
             shared: AtomicU64::default(),
             lanes: Mutex::default(),
         });
-        let mut calls = config.calls;
-        calls.connections = calls.connections.min((startup.outbound_max / 2).max(1));
-        let thread = LookupThread::start(Arc::clone(&shared), calls);
+        let mut config = config;
+        let connections = config.calls.connections.min((startup.outbound_max / 2).max(1));
+        config.calls.connections = connections;
+        let thread = LookupThread::start(Arc::clone(&shared), opened, &config);
         let thread = thread.map_err(ServiceError::unavailable)?;
         Ok(Arc::new(Self {
             address: startup.listening[0],
@@ -79,6 +89,13 @@ impl Service for Lookup {
             shared,
             thread,
         }))
+    }
+}
+
+impl Lookup {
+    /// The memory of single values.
+    pub fn memories(&self) -> &LookupMemories {
+        &self.shared.memories
     }
 }
 

@@ -17,9 +17,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::error;
 
 use crate::calls::ProviderCalls;
-use crate::config::ProviderCallLimits;
+use crate::config::LookupConfig;
 use crate::counters::LookupCounts;
 use crate::maps::LoadedMaps;
+use crate::memory::refresh::MemoryFetcher;
+use crate::memory::{LookupMemories, RuleQueue};
 use crate::queries::entry::QueryStatus;
 use crate::queries::execution::{QueryEnd, QueryRun, run};
 use crate::queries::known::KnownAnswers;
@@ -41,6 +43,7 @@ pub(crate) struct LookupShared {
     pub vocabulary: Vocabulary,
     pub table: QueryTable,
     pub counts: Arc<LookupCounts>,
+    pub memories: LookupMemories,
     /// Queries that shards answered with the answer of an earlier one.
     pub shared: AtomicU64,
     /// As of the last sweep.
@@ -53,7 +56,12 @@ pub(crate) struct LookupThread {
 }
 
 impl LookupThread {
-    pub fn start(shared: Arc<LookupShared>, limits: ProviderCallLimits) -> io::Result<Self> {
+    pub fn start(
+        shared: Arc<LookupShared>,
+        rules: UnboundedReceiver<RuleQueue>,
+        config: &LookupConfig,
+    ) -> io::Result<Self> {
+        let (limits, queries) = (config.calls, config.queries);
         let (sender, receiver) = unbounded_channel();
         let runtime = || {
             Builder::new_current_thread()
@@ -67,7 +75,20 @@ impl LookupThread {
             match runtime() {
                 Ok(runtime) => {
                     drop(ready.send(Ok(())));
-                    runtime.block_on(serve(shared, limits, receiver));
+                    runtime.block_on(async move {
+                        let (maps, counts) = (Arc::clone(&shared.maps), Arc::clone(&shared.counts));
+                        let calls =
+                            ProviderCalls::new(Arc::clone(&maps), limits, Arc::clone(&counts));
+                        let fetcher = MemoryFetcher {
+                            calls: Rc::clone(&calls),
+                            maps,
+                            limits: queries,
+                            counts,
+                        };
+                        tokio::task::spawn_local(Rc::new(fetcher).run(rules));
+                        let answers = Rc::new(KnownAnswers::new(limits.merged_bytes));
+                        serve(shared, calls, answers, receiver).await;
+                    });
                     // An answer that is still being read is nobody's any more.
                     runtime.shutdown_background();
                 }
@@ -101,11 +122,10 @@ impl LookupThread {
 /// Runs queries until nobody can send more.
 async fn serve(
     shared: Arc<LookupShared>,
-    limits: ProviderCallLimits,
+    calls: Rc<ProviderCalls>,
+    answers: Rc<KnownAnswers>,
     mut queries: UnboundedReceiver<QueryRun>,
 ) {
-    let calls = ProviderCalls::new(Arc::clone(&shared.maps), limits, Arc::clone(&shared.counts));
-    let answers = Rc::new(KnownAnswers::new(limits.merged_bytes));
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
     loop {
         tokio::select! {

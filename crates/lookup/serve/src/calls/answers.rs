@@ -21,6 +21,8 @@ pub(crate) struct CallRecords {
     pub set: Arc<RecordSet>,
     /// Of memory.
     pub bytes: usize,
+    /// When they were fetched, in milliseconds since 1970.
+    pub fetched_unix_ms: u64,
     /// Until when they count, in milliseconds since 1970.
     pub expires_unix_ms: u64,
 }

@@ -91,6 +91,8 @@ pub(crate) struct ProviderCallProgress {
     pub attempts: u64,
     /// From the first request to the last answer or failure.
     pub ms: u64,
+    /// When the oldest of the records were fetched, in milliseconds since 1970.
+    pub fetched_unix_ms: Option<u64>,
     /// Until when all of the records count, in milliseconds since 1970.
     pub expires_unix_ms: Option<u64>,
     /// Why an attempt failed, of a request that was or is to be made again.

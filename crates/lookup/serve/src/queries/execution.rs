@@ -39,9 +39,23 @@ pub(crate) async fn run(
         });
         return narrowed(maps, &run, wider).await;
     }
+    let mut ended = fetch(calls, maps, &run).await;
+    // A partial one would hide from others what is missing.
+    if let Some(known) = ended.known.take().filter(|known| known.is_complete) {
+        answers.keep(known);
+    }
+    ended
+}
+
+/// Runs a query to its end, whatever is known already.
+pub(crate) async fn fetch(
+    calls: Rc<ProviderCalls>,
+    maps: Arc<LoadedMaps>,
+    run: &QueryRun,
+) -> QueryEnd {
     let clock = calls.clock();
     let deadline = clock.now().after(run.timeout);
-    let runner = StepRunner::new(calls, &maps, &run, deadline);
+    let runner = StepRunner::new(calls, &maps, run, deadline);
     run.entry.change(|progress| {
         progress.status = QueryStatus::Running;
         progress.calls = runner.calls_at_first();
@@ -52,11 +66,7 @@ pub(crate) async fn run(
         () = run.entry.cancelled.notified() => RunEnd::Cancelled,
     };
     let (names, sets) = runner.into_answers();
-    let mut ended = end(ended, maps, &run, names, sets).await;
-    if let Some(known) = ended.known.take() {
-        answers.keep(known);
-    }
-    ended
+    end(ended, maps, run, names, sets).await
 }
 
 /// The calls of an answer that was there.
@@ -75,6 +85,7 @@ fn reused_calls(map: &ProviderMap, known: &KnownAnswer) -> Vec<ProviderCallProgr
             answered: 1,
             cached: 1,
             rows,
+            fetched_unix_ms: Some(known.fetched_unix_ms),
             expires_unix_ms: Some(known.expires_unix_ms),
             ..ProviderCallProgress::new(map, id, known.query.instance.as_deref())
         }

@@ -16,7 +16,7 @@ const LOOKED_THROUGH_MAX: usize = 1_000;
 /// For how many answers there is room at first.
 const ANSWER_BYTES_TYPICAL: usize = 64 << 10;
 
-/// A complete answer.
+/// An answer.
 #[derive(Clone)]
 pub(crate) struct KnownAnswer {
     /// Without stages.
@@ -25,6 +25,10 @@ pub(crate) struct KnownAnswer {
     pub records: Arc<MergedRecords>,
     /// Names of the calls that answered, by the sources of the records.
     pub names: Arc<[String]>,
+    /// Whether all of its calls were answered.
+    pub is_complete: bool,
+    /// When its oldest part was fetched, in milliseconds since 1970.
+    pub fetched_unix_ms: u64,
     /// Until when all of its parts count, in milliseconds since 1970.
     pub expires_unix_ms: u64,
 }

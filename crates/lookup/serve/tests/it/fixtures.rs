@@ -4,8 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use lookup_serve::{Lookup, LookupConfig};
+use lookup_serve::{Lookup, LookupConfig, LookupMemories};
 use runtime::config::parse;
+use runtime::metrics::Exposition;
 use runtime::service::{LoneOptions, LoneService, Ports, Service as _};
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
@@ -111,6 +112,19 @@ impl Lookups {
         let answer = self.get(&target);
         assert!(matches!(answer.status, 200 | 202), "{query}: {}", answer.body);
         answer.json()
+    }
+
+    /// The value of a metric without labels.
+    pub fn metric(&self, name: &str) -> u64 {
+        let mut exposition = Exposition::default();
+        self.service.as_ref().expect("they run").expose(&mut exposition);
+        let page = exposition.text();
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.expect("it is exposed").parse().expect("it is whole")
+    }
+
+    pub fn memories(&self) -> &LookupMemories {
+        self.service.as_ref().expect("they run").service().memories()
     }
 
     /// The id of a query that has begun.

@@ -7,3 +7,12 @@ mod das;
 mod faults;
 mod fixtures;
 mod limits;
+mod memory;
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts allocations, for the test that runs in a process of its own.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -33,7 +33,7 @@ pub(crate) struct QueryEnd {
     pub rows: AnswerRows,
     /// Why it has none.
     pub reason: Option<String>,
-    /// What other queries may use.
+    /// The answer before the query's stages, unless there is none.
     pub known: Option<KnownAnswer>,
     /// Until when all who ask the same may get it, in milliseconds since 1970. None unless it is of the
     /// answer of an earlier query.
@@ -80,19 +80,26 @@ pub(super) async fn end(
     if let Some((status, reason)) = failure {
         return QueryEnd::without_rows(status, reason);
     }
-    let expires = run.entry.progress().calls.iter().filter_map(|call| call.expires_unix_ms).min();
+    let (fetched, expires) = {
+        let progress = run.entry.progress();
+        let calls = progress.calls.iter();
+        let fetched = calls.clone().filter_map(|call| call.fetched_unix_ms).min();
+        (fetched, calls.filter_map(|call| call.expires_unix_ms).min())
+    };
     match merged(maps, run, answers).await {
-        Ok(MergedAnswer { records, names, rows }) if is_complete => {
+        Ok(MergedAnswer { records, names, rows }) => {
+            let status = if is_complete { QueryStatus::Done } else { QueryStatus::Partial };
             let known = KnownAnswer {
                 query: Arc::new(LookupQuery { pipe: Vec::new(), ..run.entry.query.clone() }),
                 plan: Arc::new(run.plan.clone()),
                 records,
                 names,
+                is_complete,
+                fetched_unix_ms: fetched.unwrap_or(0),
                 expires_unix_ms: expires.unwrap_or(0),
             };
-            QueryEnd { known: Some(known), ..QueryEnd::with_rows(QueryStatus::Done, rows) }
+            QueryEnd { known: Some(known), ..QueryEnd::with_rows(status, rows) }
         }
-        Ok(MergedAnswer { rows, .. }) => QueryEnd::with_rows(QueryStatus::Partial, rows),
         Err(error) => QueryEnd::without_rows(QueryStatus::Failed, error.to_string()),
     }
 }

@@ -307,9 +307,11 @@ impl<'r> StepRunner<'r> {
             call.rows += rows as u64;
             call.attempts += u64::from(answer.attempts);
             call.ms = self.millis_since(at);
-            let expires = answer.records.expires_unix_ms;
-            let earliest = call.expires_unix_ms.map_or(expires, |earliest| earliest.min(expires));
-            call.expires_unix_ms = Some(earliest);
+            let earliest =
+                |known: Option<u64>, at: u64| Some(known.map_or(at, |known| known.min(at)));
+            let records = &answer.records;
+            call.fetched_unix_ms = earliest(call.fetched_unix_ms, records.fetched_unix_ms);
+            call.expires_unix_ms = earliest(call.expires_unix_ms, records.expires_unix_ms);
         });
     }
 

@@ -1,0 +1,221 @@
+//! The memory, as shards see it.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use runtime::service::Port;
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedSender, channel};
+
+use super::entry::{MemoryEntry, MemoryKey, MemoryKeyRef, MemoryWeight};
+use super::rule::MemoryRule;
+use crate::maps::LoadedMaps;
+
+/// Port at which the memory is offered.
+pub const LOOKUP_MEMORIES: Port<LookupMemories> = Port::new("lookup-memories");
+
+/// Longest value that is looked up.
+const VALUE_BYTES_MAX: usize = 2048;
+/// Most values of a rule that wait to be looked up.
+const WAITING_MAX: usize = 4_096;
+/// Bytes of a typical entry, by which room is made at first.
+const ENTRY_BYTES_TYPICAL: usize = 256;
+
+/// Memory of all rules, within a number of bytes.
+#[derive(Clone)]
+pub struct LookupMemories(Arc<SharedMemory>);
+
+struct SharedMemory {
+    maps: Arc<LoadedMaps>,
+    entries: Cache<MemoryKey, Arc<MemoryEntry>, MemoryWeight>,
+    /// To the thread that looks up.
+    queues: UnboundedSender<RuleQueue>,
+    open: Mutex<OpenRules>,
+    /// Look-ups that were not begun because too many were waiting.
+    dropped: AtomicU64,
+}
+
+#[derive(Default)]
+struct OpenRules {
+    by_identity: HashMap<String, Weak<OpenRule>>,
+    next: u32,
+}
+
+/// Values of one rule that wait to be looked up.
+pub(crate) type RuleQueue = Receiver<MemoryRefresh>;
+
+/// A rule in use.
+pub(super) struct OpenRule {
+    pub id: u32,
+    pub rule: MemoryRule,
+    shared: Arc<SharedMemory>,
+    queue: Sender<MemoryRefresh>,
+}
+
+/// A value to be looked up.
+pub(crate) struct MemoryRefresh {
+    pub(super) rule: Arc<OpenRule>,
+    pub(super) value: Box<str>,
+    /// When it was asked for, in milliseconds since 1970.
+    pub(super) asked: u64,
+}
+
+/// Memory of one rule.
+pub struct LookupMemory {
+    rule: Arc<OpenRule>,
+    /// For how long expired values are of use, in milliseconds.
+    stale: u64,
+}
+
+/// What is known about a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RememberedValue {
+    /// None if it is known that nothing is.
+    pub text: Option<Arc<str>>,
+    /// Time since it was fetched.
+    pub age: Duration,
+    /// Whether it has expired, or lacks what a provider did not say.
+    pub is_stale: bool,
+}
+
+/// Why nothing is known about a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRemembered {
+    /// It is being looked up.
+    Unknown,
+    /// It cannot be looked up: it is empty, longer than 2 KiB, or has a `*`.
+    Unfit,
+}
+
+impl LookupMemories {
+    pub(crate) fn new(
+        maps: Arc<LoadedMaps>,
+        bytes_max: usize,
+        queues: UnboundedSender<RuleQueue>,
+    ) -> Self {
+        let items = bytes_max / ENTRY_BYTES_TYPICAL;
+        let entries = Cache::with_weighter(items, bytes_max as u64, MemoryWeight);
+        let (open, dropped) = (Mutex::default(), AtomicU64::new(0));
+        Self(Arc::new(SharedMemory { maps, entries, queues, open, dropped }))
+    }
+
+    /// The memory of a rule, whose expired values are of use for `stale`. Values are shared with open
+    /// rules of the same identity: equal identities must mean equal rules.
+    ///
+    /// # Errors
+    /// What the maps lack.
+    pub fn open(
+        &self,
+        identity: &str,
+        rule: MemoryRule,
+        stale: Duration,
+    ) -> Result<LookupMemory, String> {
+        rule.check(&self.0.maps.map)?;
+        let stale = u64::try_from(stale.as_millis()).unwrap_or(u64::MAX);
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rule) = open.by_identity.get(identity).and_then(Weak::upgrade) {
+            return Ok(LookupMemory { rule, stale });
+        }
+        open.by_identity.retain(|_, rule| rule.strong_count() > 0);
+        open.next += 1;
+        let (queue, refreshes) = channel(WAITING_MAX);
+        let shared = Arc::clone(&self.0);
+        let rule = Arc::new(OpenRule { id: open.next, rule, shared, queue });
+        // Fails only if the thread has ended: then nothing is looked up.
+        drop(self.0.queues.send(refreshes));
+        open.by_identity.insert(identity.to_owned(), Arc::downgrade(&rule));
+        Ok(LookupMemory { rule, stale })
+    }
+
+    /// How many values there are, their bytes, and how many look-ups were not begun.
+    pub(crate) fn occupancy(&self) -> (usize, u64, u64) {
+        let SharedMemory { entries, dropped, .. } = &*self.0;
+        (entries.len(), entries.weight(), dropped.load(Relaxed))
+    }
+}
+
+impl LookupMemory {
+    /// What is known about a value now, in milliseconds since 1970. What is not known, or has expired,
+    /// is looked up in the background. Does not allocate for what is known.
+    ///
+    /// # Errors
+    /// Why nothing is known.
+    pub fn find(&self, value: &str, now: u64) -> Result<RememberedValue, NotRemembered> {
+        // A `*` would stand for other values.
+        if value.is_empty() || VALUE_BYTES_MAX < value.len() || value.contains('*') {
+            return Err(NotRemembered::Unfit);
+        }
+        let key = MemoryKeyRef { rule: self.rule.id, value };
+        let Some(entry) = self.rule.shared.entries.get(&key) else {
+            self.rule.add_unknown(value, now);
+            return Err(NotRemembered::Unknown);
+        };
+        let is_stale = entry.expires <= now;
+        if is_stale && entry.is_due(now) {
+            self.rule.look_up(&entry, value, now);
+        }
+        if !entry.is_known() || entry.expires.saturating_add(self.stale) <= now {
+            return Err(NotRemembered::Unknown);
+        }
+        let age = Duration::from_millis(now.saturating_sub(entry.fetched));
+        Ok(RememberedValue { text: entry.text.clone(), age, is_stale })
+    }
+}
+
+impl OpenRule {
+    fn entry(&self, value: &str) -> Option<Arc<MemoryEntry>> {
+        self.shared.entries.get(&MemoryKeyRef { rule: self.id, value })
+    }
+
+    fn add_unknown(self: &Arc<Self>, value: &str, now: u64) {
+        let key = MemoryKeyRef { rule: self.id, value }.to_owned();
+        let mut added = None;
+        let new = || {
+            let entry = Arc::new(MemoryEntry::unknown());
+            added = Some(Arc::clone(&entry));
+            Ok::<_, ()>(entry)
+        };
+        // Another shard may have added it in between.
+        let known = self.shared.entries.get_or_insert_with(&key, new);
+        if known.is_ok()
+            && let Some(added) = added
+        {
+            self.look_up(&added, value, now);
+        }
+    }
+
+    fn look_up(self: &Arc<Self>, entry: &MemoryEntry, value: &str, now: u64) {
+        let refresh = MemoryRefresh { rule: Arc::clone(self), value: value.into(), asked: now };
+        if self.queue.try_send(refresh).is_err() {
+            self.shared.dropped.fetch_add(1, Relaxed);
+            entry.ask_after(now);
+        }
+    }
+
+    /// Whether a value has expired, or is unknown.
+    pub fn needs(&self, value: &str, now: u64) -> bool {
+        self.entry(value).is_none_or(|entry| entry.expires <= now)
+    }
+
+    /// Remembers what a look-up found: a text or nothing, from when on, and until when. What is
+    /// `partial` does not replace what is complete.
+    pub fn remember(&self, value: &str, found: MemoryEntry, is_partial: bool) {
+        let is_known = |entry: &Arc<MemoryEntry>| entry.is_known();
+        if let Some(known) = self.entry(value).filter(|known| is_partial && is_known(known)) {
+            known.ask_after(found.fetched);
+            return;
+        }
+        let key = MemoryKeyRef { rule: self.id, value }.to_owned();
+        self.shared.entries.insert(key, Arc::new(found));
+    }
+
+    /// A look-up has ended and found nothing: the value may be looked up again soon.
+    pub fn give_up(&self, value: &str, now: u64) {
+        if let Some(entry) = self.entry(value) {
+            entry.ask_after(now);
+        }
+    }
+}
