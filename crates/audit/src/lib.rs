@@ -41,8 +41,8 @@ pub use report::{
     report,
 };
 pub use row::{
-    AnswerRow, AuctionRow, AuctionRows, BidRow, CallRow, DealRow, ImpRow, Label, LotRow,
-    NotAskedRow, SaleRow, SettlementRow, WinRow,
+    AnswerRow, AuctionRow, AuctionRows, BidRow, CallRow, DealRow, EnrichmentRow, ImpRow, Label,
+    LotRow, NotAskedRow, SaleRow, SettlementRow, WinRow,
 };
 pub use survey::{LaneSurvey, RecordTally, SurveyDepth, UnreadableRecord, stat, verify};
 pub use time::UtcTime;

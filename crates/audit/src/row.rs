@@ -96,6 +96,21 @@ pub struct AuctionRow {
     pub request: Option<String>,
     /// Bodies of responses; only for sampled auctions.
     pub answers: Vec<AnswerRow>,
+    /// What each enrichment did, in the order of the configuration.
+    pub enrichments: Vec<EnrichmentRow>,
+}
+
+/// What one `[[exchange.enrich]]` did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnrichmentRow {
+    /// Its name.
+    pub name: String,
+    /// The outcome, for example `added`, `unknown` or `withheld`.
+    pub outcome: Label,
+    /// Age of the data, in milliseconds.
+    pub age_ms: u64,
+    /// The JSON text that was added to the request for DSPs; null if none was.
+    pub text: Option<String>,
 }
 
 /// An impression on sale.

@@ -24,6 +24,8 @@ pub enum NoBidReason {
     NoCurrency,
     /// The exchange has no time for the request (exchange-specific).
     Overloaded,
+    /// Data that the exchange requires about the request is not known (exchange-specific).
+    DataUnknown,
 }
 
 units::labelled!(NoBidReason);
@@ -40,6 +42,7 @@ impl NoBidReason {
             Self::NoEligibleDsp => 500,
             Self::NoCurrency => 501,
             Self::Overloaded => 502,
+            Self::DataUnknown => 503,
         }
     }
 }

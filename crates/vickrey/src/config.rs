@@ -1,6 +1,7 @@
 //! The configuration file as a whole, and the `vickrey config` commands.
 
 pub(crate) mod budgets;
+pub(crate) mod enrichments;
 mod lots;
 mod markup_store;
 pub(crate) mod sold_lots;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use cache_serve::Cache;
 use clap::Subcommand;
-use exchange_core::Dsp;
+use exchange_core::{Dsp, Enrichment};
 use exchange_serve::Exchange;
 use exchange_serve::campaigns::unknown_seat;
 use live_serve::{Live, LiveConfig, SigningKey};
@@ -42,6 +43,7 @@ pub(crate) fn services() -> Services {
         .with::<Lookup>()
         .link::<Exchange>(budgets::link)
         .link::<Exchange>(markup_store::link)
+        .link::<Exchange>(enrichments::link)
         .link::<Pacer>(budgets::link_pacer)
         .link::<Live>(lots::link_live)
 }
@@ -92,6 +94,13 @@ pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
     if has_lots && config.service::<CampaignBudgets>().is_none() {
         let remedy = "needs [budgets], which holds the money of bids";
         s.problem("live.lots", "…", remedy);
+    }
+    let enriches = config
+        .service::<Exchange>()
+        .is_some_and(|exchange| !exchange.market.enrichments.is_empty());
+    if enriches && config.service::<Lookup>().is_none() {
+        let remedy = "needs [lookup], which knows the providers of the data";
+        s.problem("exchange.enrich", "…", remedy);
     }
     let stores_markup =
         config.service::<Exchange>().is_some_and(|exchange| exchange.cache.is_some());
@@ -228,11 +237,26 @@ fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option
     budgets.map(check).transpose()
 }
 
-/// How many providers the maps of look-ups describe. None without `[lookup]`.
+/// How many providers the maps of look-ups describe; checks that they have what enrichments need.
+/// None without `[lookup]`.
 fn checked_maps(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<usize>> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let check = |lookup| check_maps(lookup, folder).map_err(CommandFailure::usage);
     let maps = config.service::<Lookup>().map(check).transpose()?;
+    let exchange = config.service::<Exchange>();
+    let enrichments = exchange.map_or(&[][..], |exchange| &exchange.market.enrichments[..]);
+    if let Some(maps) = &maps {
+        let problem = |enrichment: &Enrichment| {
+            let problem = enrichments::rule(enrichment).check(&maps.map).err()?;
+            Some(format!("\n  exchange.enrich `{}`: {problem}", enrichment.name))
+        };
+        let problems: Vec<_> = enrichments.iter().filter_map(problem).collect();
+        if !problems.is_empty() {
+            let file = file.display();
+            let problems = problems.concat();
+            return Err(CommandFailure::usage(format!("{file} and its maps disagree:{problems}")));
+        }
+    }
     Ok(maps.map(|maps| maps.map.providers.len()))
 }
 

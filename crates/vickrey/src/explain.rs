@@ -2,6 +2,7 @@
 //! real, or a file has their responses.
 
 mod answers;
+mod data;
 mod json;
 mod live;
 mod table;
@@ -14,11 +15,13 @@ use clap::Args;
 use exchange_core::explain::Explanation;
 use exchange_serve::explain::rehearse;
 use exchange_serve::{Exchange, ExchangeConfig};
+use lookup_serve::Lookup;
 use openrtb::{BidRequest, InvalidRequest, parse_request};
 use record::RecordService;
 
 use crate::command::exit::{CommandFailure, Exit};
 use crate::config::read_config;
+use live::LookupInFolder;
 
 /// Id of an auction without calls.
 const AUCTION_ID: &str = "00000000000000000000000000000000";
@@ -77,7 +80,10 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             let own = rehearsed.map_err(wrong)?.request;
             // The request that the exchange got says that it is a test; the caller's may not.
             let record = config.take_service::<RecordService>();
-            Explanation { request: own, ..live::ask(exchange, record, &body)? }
+            let folder = args.config.parent().unwrap_or(Path::new(""));
+            let lookup = config.take_service::<Lookup>();
+            let lookup = lookup.map(|config| LookupInFolder { config, folder });
+            Explanation { request: own, ..live::ask(exchange, record, lookup, &body)? }
         }
     };
     let mut out = std::io::stdout().lock();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use events::{MalformedRecord, RecordKind, SettlementsReader, v1};
 use exchange_core::record::{
-    AuctionRecord, BidRecord, CallRecord, DealRecord, GenerationRecord, ImpRecord, SaleRecord,
+    AuctionRecord, BidRecord, CallRecord, DealRecord, EnrichmentResult, GenerationRecord,
+    ImpRecord, SaleRecord,
 };
 use exchange_core::{Fate, NotAsked};
 use openrtb::codes::MediaType;
@@ -14,8 +15,8 @@ use units::{Cpm, Multiplier};
 use crate::log::position::RecordPosition;
 use crate::names::DspNames;
 use crate::row::{
-    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, Label, LotRow, NotAskedRow, SaleRow,
-    WinRow,
+    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, EnrichmentRow, ImpRow, Label, LotRow,
+    NotAskedRow, SaleRow, WinRow,
 };
 
 impl AuctionRow {
@@ -70,6 +71,7 @@ impl AuctionRow {
             sales: record.sales.iter().map(|sale| maker.sale(sale)).collect(),
             request: record.request.map(text),
             answers: record.answers.iter().map(|&(dsp, body)| maker.answer(dsp, body)).collect(),
+            enrichments: (0..record.enrichments.len()).map(|at| maker.enrichment(at)).collect(),
         }
     }
 }
@@ -197,6 +199,17 @@ impl<'r, 'b> AuctionRows<'r, 'b> {
             paid_currency: bid.currency.to_string(),
             min_to_win_micros: sale.min_to_win.map(Cpm::micros),
             revenue_nanos: sale.revenue.get(),
+        }
+    }
+
+    fn enrichment(&self, at: usize) -> EnrichmentRow {
+        let EnrichmentResult { outcome, text, age_ms } = self.record.enrichments[at];
+        let known = self.names.0.and_then(|generation| generation.enrichments.get(at));
+        EnrichmentRow {
+            name: known.map_or_else(|| format!("#{at}"), |known| known.name.to_string()),
+            outcome: outcome.label().into(),
+            age_ms,
+            text: Some(text).filter(|text| !text.is_empty()).map(str::to_owned),
         }
     }
 

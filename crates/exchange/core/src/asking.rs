@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod eligibility;
+mod enrich;
 pub mod guard;
 pub(crate) mod mask;
 pub(crate) mod not_asked;

@@ -2,6 +2,7 @@
 
 pub(crate) mod domains;
 pub(crate) mod duration;
+pub(crate) mod enriched;
 pub(crate) mod fate;
 pub(crate) mod floors;
 pub(crate) mod id;
@@ -17,6 +18,7 @@ use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Rounding};
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross};
 use crate::market::rates::Currencies;
 use crate::market::{FloorRule, Market, PublisherTerms};
+use enriched::AuctionEnrichments;
 use lists::{DomainList, RequestLists, SortedList};
 use terms::or_max;
 
@@ -47,6 +49,7 @@ pub struct Auction<'a> {
     pub(crate) imps: Vec<ImpTerms<'a>>,
     pub(crate) deals: Vec<AuctionDeal<'a>>,
     pub(crate) lists: RequestLists,
+    pub(crate) enrichments: AuctionEnrichments,
 }
 
 impl<'a> Auction<'a> {
@@ -80,6 +83,7 @@ impl<'a> Auction<'a> {
             imps: Vec::with_capacity(request.imps().len()),
             deals: Vec::new(),
             lists: RequestLists::default(),
+            enrichments: AuctionEnrichments::default(),
         };
         for (index, imp) in request.imps().iter().enumerate() {
             auction.add_imp(index, imp, publisher).map_err(AuctionRefusal::Invalid)?;

@@ -39,7 +39,11 @@ pub fn explain(finished: &FinishedAuction<'_>) -> Result<Explanation, InvalidReq
         ..Explanation::default()
     };
     let auction = match Auction::new(finished.id, &request, finished.market) {
-        Ok(auction) => auction.offering_sold(finished.at_unix_ms),
+        Ok(auction) => {
+            let mut auction = auction.offering_sold(finished.at_unix_ms);
+            auction.enrichments.all = finished.enrichments.to_vec();
+            auction
+        }
         Err(AuctionRefusal::Invalid(invalid)) => return Err(invalid),
         Err(AuctionRefusal::NoBid(reason)) => {
             explanation.no_bid = Some(terms::no_bid(reason));
@@ -77,6 +81,7 @@ impl<'h> ReplayedAuction<'h> {
     fn write(&self, out: &mut Explanation) {
         out.terms = Some(terms::terms(self.finished, self.auction));
         out.rates = self.rates();
+        out.enrichments = terms::enrichments(self.auction);
         out.imps = terms::imps(self.auction);
         out.dsps = self.dsps();
         (out.bids, out.omitted.bids) = self.bids();

@@ -94,6 +94,7 @@ pub(crate) fn market() -> Market {
         bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
+        enrichments: Vec::new(),
     }
 }
 

@@ -31,6 +31,7 @@ pub use asking::guard;
 pub use asking::mask::{GeoMask, Masks};
 pub use asking::not_asked::NotAsked;
 pub use asking::outbound::outbound;
+pub use auction::enriched::{AuctionEnrichment, EnrichmentOutcome, KnownData};
 pub use auction::fate::Fate;
 pub use auction::id::AuctionIds;
 pub use auction::schedule::{AuctionSchedule, TimeLimits};
@@ -41,6 +42,9 @@ pub use clearing::clear::{BidGroup, Clearing, ClearingEntry, Seat, Win, clear};
 pub use creatives::macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
 pub use judging::judge::{BIDS_MAX, DspAnswer, Judge, JudgedBid, Judgement, ResponseFate, judge};
 pub use judging::win_cost::{WinCost, win_cost};
+pub use market::enrichment::{
+    ENRICHMENT_BYTES_MAX, ENRICHMENTS_MAX, Enrichment, EnrichmentPlace, RequestValue,
+};
 pub use market::lifetimes::Lifetimes;
 pub use market::rates::Rates;
 pub use market::seats::Seats;

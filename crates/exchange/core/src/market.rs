@@ -1,5 +1,6 @@
 //! The operator's configuration as the rules see it: one immutable snapshot.
 
+pub(crate) mod enrichment;
 pub(crate) mod lifetimes;
 pub(crate) mod rates;
 pub(crate) mod seats;
@@ -16,6 +17,7 @@ use openrtb::codes::MediaType;
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Currency, Ppm, Price};
 
+use enrichment::Enrichment;
 use rates::Rates;
 use seats::Seats;
 use signals::TrackingSignals;
@@ -53,6 +55,8 @@ pub struct Market {
     pub tie_key: TieKey,
     /// Our node in the supply chain. None if we append none.
     pub supply_chain: Option<SupplyChainNode>,
+    /// Data added to requests; auctions refer to it by position.
+    pub enrichments: Vec<Enrichment>,
 }
 
 /// One demand-side platform.

@@ -21,8 +21,8 @@ mod replay;
 mod tests;
 
 pub use auction::{
-    AuctionRecord, BidRecord, CallRecord, DealRecord, GroupRecord, ImpRecord, RefusalRecord,
-    SaleRecord, TermsRecord,
+    AuctionRecord, BidRecord, CallRecord, DealRecord, EnrichmentResult, GroupRecord, ImpRecord,
+    RefusalRecord, SaleRecord, TermsRecord,
 };
 pub use contest::{Contest, NoContest};
 pub use decode::RecordDecodeError;
@@ -31,8 +31,8 @@ pub use encode::{
     AuctionContext, JudgedAuction, RecordedBodies, RecordedCall, RecordedExtent, Timings, encode,
 };
 pub use generation::{
-    DspRecord, GenerationInForce, GenerationRecord, SOLD_DEAL_TEXT_MAX, SOLD_DEALS_MAX,
-    UnrecordableGeneration, encode_generation,
+    DspRecord, ENRICHMENT_NAME_MAX, EnrichmentRecord, GenerationInForce, GenerationRecord,
+    SOLD_DEAL_TEXT_MAX, SOLD_DEALS_MAX, UnrecordableGeneration, encode_generation,
 };
 pub use inputs::{BudgetRefusal, BudgetRefusals};
 pub use limits::{BIDS_MAX, ID_BYTES_MAX};

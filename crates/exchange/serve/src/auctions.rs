@@ -4,6 +4,7 @@ pub(crate) mod abandonment;
 pub(crate) mod auction;
 pub(crate) mod calls;
 pub(crate) mod closing;
+mod enrich;
 pub mod explain;
 pub(crate) mod record;
 pub(crate) mod reservations;

@@ -5,6 +5,7 @@ mod cache;
 mod currency;
 mod direct;
 mod dsp;
+mod enrich;
 mod guard;
 mod notices;
 mod pacer;

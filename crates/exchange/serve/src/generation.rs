@@ -3,6 +3,8 @@
 //! Must not know how a file is read.
 
 pub(crate) mod dns;
+mod enrichment_memory;
+mod enrichments;
 mod in_force;
 mod registry;
 mod sold;
@@ -20,6 +22,12 @@ use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::notices::{NodeKey, Sealer};
 use crate::recording::{GenerationLog, GenerationRecordError};
 
+pub use enrichment_memory::{
+    ENRICHMENT_MEMORIES, EnrichmentMemories, EnrichmentMemory, SharedEnrichmentMemory,
+};
+pub use enrichments::EnrichmentError;
+pub(crate) use enrichments::EnrichmentRegistry;
+use enrichments::OpenEnrichment;
 pub use in_force::{DspInForce, Generation};
 pub(crate) use registry::DspRegistry;
 use sold::SoldOffers;
@@ -42,6 +50,7 @@ pub struct GenerationChange {
 #[derive(Debug)]
 pub(crate) struct GenerationBuilder {
     config: ExchangeConfig,
+    enrichments: Vec<OpenEnrichment>,
     campaigns: Arc<Campaigns>,
     sold: SoldOffers,
     registry: DspRegistry,
@@ -57,11 +66,18 @@ pub(crate) struct GenerationBuilder {
     retired: Vec<Arc<Generation>>,
 }
 
+/// What the first generation is made of.
+pub(crate) struct FirstGeneration {
+    pub config: ExchangeConfig,
+    /// In the order of the market's.
+    pub enrichments: Vec<OpenEnrichment>,
+    pub campaigns: Campaigns,
+}
+
 impl GenerationBuilder {
     /// Records the first generation, then makes it current.
     pub(crate) fn new(
-        config: ExchangeConfig,
-        campaigns: Campaigns,
+        FirstGeneration { config, enrichments, campaigns }: FirstGeneration,
         mut registry: DspRegistry,
         key: Option<NodeKey>,
         mut log: Option<GenerationLog>,
@@ -81,7 +97,12 @@ impl GenerationBuilder {
             key,
             log,
             unknown_seats: BTreeMap::new(),
-            published: watch::Sender::new(Arc::new(Generation { sealer, ..generation })),
+            published: watch::Sender::new(Arc::new(Generation {
+                sealer,
+                enrichments: enrichments.clone(),
+                ..generation
+            })),
+            enrichments,
             retired: Vec::new(),
         };
         generations.warn_of_unknown_seats();
@@ -129,7 +150,21 @@ impl GenerationBuilder {
         Ok(taken)
     }
 
-    pub(crate) fn replace(
+    /// Records a generation with a new configuration and its enrichments, and puts it in force.
+    pub(crate) fn reload(
+        &mut self,
+        config: ExchangeConfig,
+        enrichments: Vec<OpenEnrichment>,
+    ) -> Result<GenerationChange, GenerationRecordError> {
+        let former = std::mem::replace(&mut self.enrichments, enrichments);
+        let reloaded = self.replace(config);
+        if reloaded.is_err() {
+            self.enrichments = former;
+        }
+        reloaded
+    }
+
+    fn replace(
         &mut self,
         mut config: ExchangeConfig,
     ) -> Result<GenerationChange, GenerationRecordError> {
@@ -166,7 +201,8 @@ impl GenerationBuilder {
         let sealer = Sealer::of(&config, self.key);
         let sealer = sealer.or_else(|| before.sealer.clone());
         let generation = self.registry.generation(number, config, &self.campaigns, Some(&before));
-        let generation = Generation { sealer, sold_payers, ..generation };
+        let enrichments = self.enrichments.clone();
+        let generation = Generation { sealer, sold_payers, enrichments, ..generation };
         let of = |generation: &Generation| -> Vec<String> {
             generation.dsp_ids().map(str::to_owned).collect()
         };

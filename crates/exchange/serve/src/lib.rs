@@ -20,9 +20,12 @@ pub use budgets::campaigns;
 pub use budgets::shard::{BudgetContext, ShardLedgerPort};
 pub use config::{DIRECT_DSP, DirectRules, ExchangeConfig, InboundLimits};
 pub use fanout::{Backoff, PoolLimits, answer, inflate};
-pub use generation::{DspInForce, Generation, GenerationChange, SoldOffer, SoldRefusal};
+pub use generation::{
+    DspInForce, ENRICHMENT_MEMORIES, EnrichmentError, EnrichmentMemories, EnrichmentMemory,
+    Generation, GenerationChange, SharedEnrichmentMemory, SoldOffer, SoldRefusal,
+};
 pub use http::AUCTION_PATH;
-pub use metrics::{BudgetMetrics, DspMetrics, ExchangeMetrics, SeatMetrics};
+pub use metrics::{BudgetMetrics, DspMetrics, EnrichmentMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::{NoticeStatus, Settlements};
 pub use recording::GenerationRecordError;
 pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart, SOLD_LOTS};

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exchange_core::record::CallOutcome;
-use exchange_core::{BeaconTokenError, Fate, NoBeacon, NotAsked, NotSent, ResponseFate};
+use exchange_core::{
+    BeaconTokenError, EnrichmentOutcome, Fate, NoBeacon, NotAsked, NotSent, ResponseFate,
+};
 use openrtb::InvalidReason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, CounterArray, Gauge, Histogram};
@@ -153,6 +155,15 @@ impl RecentErrors {
         let errors = self.errors.lock().expect("nothing panics while it holds the errors");
         errors.iter().cloned().collect()
     }
+}
+
+/// Metrics of one enrichment on one shard.
+#[derive(Debug, Default)]
+pub struct EnrichmentMetrics {
+    /// Auctions by outcome.
+    pub outcomes: [Counter; 1 + EnrichmentOutcome::ALL.len()],
+    /// Age of the data that was added.
+    pub age: Histogram,
 }
 
 /// Metrics of one seat on one shard.

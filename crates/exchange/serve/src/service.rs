@@ -21,6 +21,7 @@ use runtime::shards::ShardContext;
 use tracing::warn;
 
 use crate::config::ExchangeConfig;
+use crate::generation::ENRICHMENT_MEMORIES;
 use crate::http::AUCTION_PATH;
 use crate::service::exposition::{MetricsSources, expose};
 use crate::shard::MARKUP_STORE;
@@ -37,8 +38,10 @@ const OUTBOUND_MIN: u64 = 16;
 impl Service for Exchange {
     const NAME: &'static str = "exchange";
     const OFFERS: &'static [&'static str] = &[SOLD_LOTS];
-    /// Budgets come from the ledger, the store of markup from the cache.
-    const USES: &'static [&'static str] = &["ledger", RECORD.name(), "cache-values"];
+    /// Budgets come from the ledger, the store of markup from the cache, data about requests from
+    /// look-ups.
+    const USES: &'static [&'static str] =
+        &["ledger", RECORD.name(), "cache-values", "lookup-memories"];
     const FIXED_TABLES: &'static [&'static str] = &[];
 
     type Config = ExchangeConfig;
@@ -76,6 +79,7 @@ impl Service for Exchange {
             record: startup.ports.get(&RECORD),
             budgets: startup.ports.take(&BUDGETS),
             markup_store: startup.ports.take(&MARKUP_STORE),
+            memories: startup.ports.take(&ENRICHMENT_MEMORIES),
         };
         let config = match startup.effective {
             Some(effective) => ExchangeConfig { text: effective.to_toml(), ..config },
@@ -86,7 +90,10 @@ impl Service for Exchange {
                 if ports.budgets.is_some() { "direct campaigns alone bid" } else { "nobody bids" };
             warn!("no [[dsp]] is configured: {only}");
         }
-        Self::open(config, startup, ports).map_err(ServiceError::unavailable)
+        Self::open(config, startup, ports).map_err(|error| match error {
+            ExchangeError::Enrichment(error) => ServiceError::configuration(error),
+            error => ServiceError::unavailable(error),
+        })
     }
 
     fn reload(

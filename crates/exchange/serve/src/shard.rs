@@ -2,7 +2,7 @@
 
 mod markup_store;
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::budgets::remote::ShardPacer;
 use crate::budgets::shard::{ReservationCommands, ShardBudget, TURN};
 use crate::config::ExchangeConfig;
 use crate::fanout::{DspPool, DspReactor};
-use crate::generation::{DspInForce, Generation};
+use crate::generation::{DspInForce, Generation, SharedEnrichmentMemory};
 use crate::guards::{GuardId, GuardPort, SharedGuard};
-use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
+use crate::metrics::{DspMetrics, EnrichmentMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender};
 use crate::recording::Recorder;
 
@@ -69,6 +69,8 @@ pub struct ExchangeShard {
     retired: RefCell<Vec<Rc<DspPool>>>,
     origin: Instant,
     body_buffers: RefCell<Vec<Vec<u8>>>,
+    /// For values of requests.
+    value: RefCell<String>,
 }
 
 /// A generation on one shard. Auctions keep theirs, so that shards share no counter.
@@ -81,6 +83,14 @@ pub(crate) struct ShardSnapshot {
     pub(crate) callers: HashMap<Box<str>, SharedGuard>,
     /// None without direct campaigns.
     direct: Option<DirectMetrics>,
+    /// In the market's order.
+    pub(crate) enrichments: Vec<ShardEnrichment>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ShardEnrichment {
+    pub(crate) memory: SharedEnrichmentMemory,
+    pub(crate) metrics: Arc<Padded<EnrichmentMetrics>>,
 }
 
 #[derive(Debug)]
@@ -139,6 +149,7 @@ impl ExchangeShard {
             retired: RefCell::default(),
             origin: Instant::now(),
             body_buffers: RefCell::default(),
+            value: RefCell::default(),
         }
     }
 
@@ -273,6 +284,11 @@ impl ExchangeShard {
         taken
     }
 
+    /// A buffer for a value of a request.
+    pub(crate) fn value_buffer(&self) -> RefMut<'_, String> {
+        self.value.borrow_mut()
+    }
+
     pub(crate) fn body_buffer(&self) -> Vec<u8> {
         self.body_buffers.borrow_mut().pop().unwrap_or_default()
     }
@@ -341,7 +357,13 @@ fn snapshot(
         metrics: direct.metrics.shard(shard),
         seats: direct.seats.iter().map(|seat| seat.shard(shard)).collect(),
     });
-    ShardSnapshot { generation, dsps, callers, direct }
+    let open = generation.enrichments.iter();
+    let enrichments = open.map(|open| ShardEnrichment {
+        memory: open.memory.clone(),
+        metrics: open.metrics.shard(shard),
+    });
+    let enrichments = enrichments.collect();
+    ShardSnapshot { generation, dsps, callers, direct, enrichments }
 }
 
 /// Guards of publishers; reuses unchanged ones of `before`.

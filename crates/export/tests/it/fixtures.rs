@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
-use audit::{AnswerRow, AuctionRow, BidRow, CallRow, DealRow, ImpRow, NotAskedRow, SaleRow};
+use audit::{
+    AnswerRow, AuctionRow, BidRow, CallRow, DealRow, EnrichmentRow, ImpRow, NotAskedRow, SaleRow,
+};
 use export::{ExportItem, ExportLimits, ExportOptions, ExportSummary, FileFormat, LogPosition};
 
 /// 2026-11-22T08:00 UTC.
@@ -55,6 +57,7 @@ pub(crate) fn auction(sequence: u64) -> AuctionRow {
         sales,
         request: (sequence % 10 == 1).then(|| r#"{"id":"r","imp":[]}"#.into()),
         answers: (0..sequence % 2).map(|_| answer()).collect(),
+        enrichments: (0..sequence % 3).map(enrichment).collect(),
     }
 }
 
@@ -97,6 +100,12 @@ fn call(sequence: u64) -> CallRow {
         latency_us: (!sequence.is_multiple_of(3)).then_some(sequence * 11),
         response: Some("bids".into()),
     }
+}
+
+fn enrichment(n: u64) -> EnrichmentRow {
+    let text = (n == 0).then(|| "\"weather\":{\"celsius\":21}".to_owned());
+    let outcome = if text.is_some() { "added" } else { "unknown" }.into();
+    EnrichmentRow { name: format!("e{n}"), outcome, age_ms: n * 1_000, text }
 }
 
 fn answer() -> AnswerRow {

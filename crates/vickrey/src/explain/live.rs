@@ -3,10 +3,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use exchange_core::explain::Explanation;
-use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig};
+use exchange_serve::{AUCTION_PATH, ENRICHMENT_MEMORIES, Exchange, ExchangeConfig};
+use lookup_serve::LookupConfig;
 use openrtb::members;
 use record::{RECORD, RecordConfig, RecordService};
 use runtime::listen::listen;
@@ -15,17 +17,26 @@ use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 
-use super::json;
+use super::{data, json};
 use crate::command::exit::CommandFailure;
+use crate::config::enrichments::LinkedMemories;
 
 const DRAIN: Duration = Duration::from_secs(1);
 /// Added to the longest auction before the wait for a response ends.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// `[lookup]` of a file.
+pub(super) struct LookupInFolder<'f> {
+    pub config: LookupConfig,
+    /// Where the file is.
+    pub folder: &'f Path,
+}
+
 /// Runs an auction for `body`, a valid request, among the DSPs of `config`.
 pub(super) fn ask(
     mut config: ExchangeConfig,
     record: Option<RecordConfig>,
+    lookup: Option<LookupInFolder<'_>>,
     body: &str,
 ) -> anyhow::Result<Explanation> {
     // It has no other callers, and nothing is kept.
@@ -46,11 +57,19 @@ pub(super) fn ask(
     if let Some(record) = &record {
         ports.offer(&RECORD, record.record().clone());
     }
+    let shutdown = Shutdown::new(DRAIN);
+    let lookup = lookup.filter(|_| !config.market.enrichments.is_empty());
+    let lookup = lookup.map(|it| data::start(it.config, it.folder, &shutdown)).transpose()?;
+    let mut known = Vec::new();
+    if let Some(lookup) = &lookup {
+        let memories = LinkedMemories(lookup.service().memories().clone());
+        known = data::look_up(&memories, &config, body)?;
+        ports.offer(&ENRICHMENT_MEMORIES, Box::new(memories));
+    }
     let patience = config.limits.tmax_max + PATIENCE;
     let body = asking(body).ok_or_else(|| CommandFailure::usage("the request is not an object"))?;
     let callers = listen(config.listen).map_err(CommandFailure::unavailable)?;
     let address = callers.local_addr()?;
-    let shutdown = Shutdown::new(DRAIN);
     let options = LoneOptions {
         shards: ShardsOptions::default(),
         listeners: vec![callers],
@@ -65,8 +84,10 @@ pub(super) fn ask(
         std::thread::sleep(Duration::from_millis(5));
     }
     let answer = post(address, &body, patience);
+    drop(known);
     shutdown.begin();
     exchange.join().map_err(CommandFailure::of_service)?;
+    lookup.map_or(Ok(()), LoneService::join).map_err(CommandFailure::of_service)?;
     record.map_or(Ok(()), |record| record.close()).map_err(CommandFailure::of_service)?;
     explanation(&answer?)
 }

@@ -1,8 +1,8 @@
 //! An explanation for people to read. Every number in it is one of the explanation's own.
 
 use exchange_core::explain::{
-    ExplainedBid, ExplainedClearing, ExplainedDeal, ExplainedDsp, ExplainedFloor, ExplainedImp,
-    ExplainedNotices, ExplainedTerms, Explanation,
+    ExplainedBid, ExplainedClearing, ExplainedDeal, ExplainedDsp, ExplainedEnrichment,
+    ExplainedFloor, ExplainedImp, ExplainedNotices, ExplainedTerms, Explanation,
 };
 
 use super::json;
@@ -13,6 +13,7 @@ type TextRow = (TextStyle, Vec<String>);
 pub(super) fn render(explanation: &Explanation, colours: bool) -> String {
     let mut page = TablePage::new(colours);
     request(&mut page, explanation);
+    enrichments(&mut page, &explanation.enrichments);
     if !explanation.imps.is_empty() {
         page.heading("On sale");
         let currency = currency(explanation);
@@ -75,6 +76,22 @@ fn request(page: &mut TablePage, explanation: &Explanation) {
         rows.push(cells(TextStyle::Plain, ["rate", &text]));
     }
     page.rows(2, &rows);
+}
+
+fn enrichments(page: &mut TablePage, enrichments: &[ExplainedEnrichment]) {
+    if enrichments.is_empty() {
+        return;
+    }
+    page.heading("Added for DSPs");
+    let row = |it: &ExplainedEnrichment| {
+        let style = if it.added.is_some() { TextStyle::Good } else { TextStyle::Plain };
+        let age = it.age_ms.map_or_else(String::new, |ms| format!(", {ms} ms old"));
+        let added = it.added.as_ref().map_or_else(String::new, |text| format!(": {text}"));
+        let place = format!("{} → {}", it.value, it.into);
+        let text = format!("{} ({}{age}){added}", spaced(&it.outcome), it.why);
+        cells(style, [&it.name, &place, &text])
+    };
+    page.rows(2, &enrichments.iter().map(row).collect::<Vec<_>>());
 }
 
 fn terms(terms: &ExplainedTerms) -> [TextRow; 2] {

@@ -9,6 +9,7 @@ mod campaign_files;
 mod cli;
 mod definitions;
 mod docs;
+mod enrichment;
 mod explain;
 mod live;
 mod log;

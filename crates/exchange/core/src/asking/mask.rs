@@ -158,7 +158,12 @@ fn rewritten<'r>(
 
 fn network(raw: &str) -> Option<String> {
     let address: IpAddr = string(raw)?.parse().ok()?;
-    let network = match address.to_canonical() {
+    Some(format!("\"{}\"", network_of(address)))
+}
+
+/// The network of an address, as [`Masks::ip`] says.
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
         IpAddr::V4(address) => {
             let [a, b, c, _] = address.octets();
             IpAddr::V4(Ipv4Addr::new(a, b, c, 0))
@@ -168,8 +173,7 @@ fn network(raw: &str) -> Option<String> {
             let c = if a == 0x2002 { c & 0xff00 } else { c };
             IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
         }
-    };
-    Some(format!("\"{network}\""))
+    }
 }
 
 /// The JSON number `raw` truncated to `decimals`. None if it has an exponent or is not a number.

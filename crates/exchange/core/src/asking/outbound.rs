@@ -1,16 +1,18 @@
-//! Changes of a request for DSPs: our id, their floors, our node in the supply chain, and privacy.
+//! Changes of a request for DSPs: our id, their floors, our node in the supply chain, what we know
+//! about the request, and privacy.
 //! [`openrtb::OutboundView`] makes the differences between DSPs.
 
 use openrtb::{DurFloor, Editor, FloorPrice, Outbound};
 use units::Cpm;
 
+use super::enrich::{add_data, data_len};
 use super::privacy;
 use crate::auction::Auction;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, convert_back, gross, or_max};
 
 /// The request for DSPs. `body` is the text from which `auction.request` was parsed.
 pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
-    let mut editor = Editor::new(body, auction.request);
+    let mut editor = Editor::with_room(body, auction.request, data_len(auction));
     let id = auction.request.id.as_ref().expect("validation requires an id");
     editor.replace(id.span(body), &format!("\"{}\"", auction.id));
     for (index, terms) in auction.imps.iter().enumerate() {
@@ -27,6 +29,7 @@ pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
         }
     }
     append_node(&mut editor, body, auction);
+    add_data(&mut editor, auction);
     privacy::limit(&mut editor, auction.request);
     editor.finish()
 }

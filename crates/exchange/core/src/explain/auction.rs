@@ -7,6 +7,7 @@ use crate::answering::sale::Sale;
 use crate::asking::guard::GuardLimits;
 use crate::asking::not_asked::NotAsked as Reason;
 use crate::auction::Auction;
+use crate::auction::enriched::AuctionEnrichment;
 use crate::auction::fate::Fate;
 use crate::clearing::clear::Clearing as Cleared;
 use crate::judging::judge::{DspAnswer as Answered, Judgement};
@@ -34,6 +35,8 @@ pub struct FinishedAuction<'h> {
     pub at_unix_ms: u64,
     /// Its configuration.
     pub market: &'h Market,
+    /// What each enrichment did. Empty if there was no look-up.
+    pub enrichments: &'h [AuctionEnrichment],
     /// Limits of each DSP, in market order. Empty if unknown.
     pub guards: &'h [GuardLimits],
     /// Outcomes by position of the DSP in the market. DSPs without one were not reached.

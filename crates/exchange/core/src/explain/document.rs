@@ -21,6 +21,9 @@ pub struct Explanation {
     pub terms: Option<ExplainedTerms>,
     /// Exchange rates used below.
     pub rates: Vec<ExplainedRate>,
+    /// What is known about the request and added to it for DSPs.
+    #[serde(default)]
+    pub enrichments: Vec<ExplainedEnrichment>,
     /// Impressions.
     pub imps: Vec<ExplainedImp>,
     /// Configured DSPs, with their calls and answers.
@@ -55,6 +58,25 @@ pub struct ExplainedRequest {
     pub dropped: Vec<String>,
     /// `test`: if set, the response has no notices.
     pub test: bool,
+}
+
+/// One `[[exchange.enrich]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedEnrichment {
+    /// Its name.
+    pub name: String,
+    /// The value of the request that it is about, as `user.id`.
+    pub value: String,
+    /// Where it is added, as `user.data`.
+    pub into: String,
+    /// Label of `vickrey_exchange_enrichments_total`.
+    pub outcome: String,
+    /// The outcome as a sentence.
+    pub why: String,
+    /// Age of the data. None if there is none.
+    pub age_ms: Option<u64>,
+    /// The JSON text that is added. None if nothing is.
+    pub added: Option<String>,
 }
 
 /// Terms of the whole auction.

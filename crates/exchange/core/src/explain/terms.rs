@@ -6,11 +6,13 @@ use units::{Cpm, Currency, Ppm, Rounding};
 
 use super::auction::{FinishedAuction, ReplayedAuction, shown};
 use super::document::{
-    ExplainedDeal, ExplainedFloor, ExplainedImp, ExplainedNoBid, ExplainedRate, ExplainedRequest,
-    ExplainedRule, ExplainedTerms,
+    ExplainedDeal, ExplainedEnrichment, ExplainedFloor, ExplainedImp, ExplainedNoBid,
+    ExplainedRate, ExplainedRequest, ExplainedRule, ExplainedTerms,
 };
 use crate::auction::Auction;
+use crate::auction::enriched::{AuctionEnrichment, EnrichmentOutcome};
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_max};
+use crate::market::enrichment::Enrichment;
 use crate::market::size::AdSize;
 use crate::market::{BidsReturned, FloorRule, NoticeMode};
 
@@ -23,6 +25,42 @@ pub(super) fn request(request: &BidRequest<'_>) -> ExplainedRequest {
         dropped: request.mistyped().iter().map(|path| shown(path)).collect(),
         test: request.is_test(),
     }
+}
+
+pub(super) fn enrichments(auction: &Auction<'_>) -> Vec<ExplainedEnrichment> {
+    let of_rules = auction.market.enrichments.iter().zip(auction.enrichments());
+    let dsps = auction.market.dsps.len();
+    let enrichment = |(rule, it): (&Enrichment, &AuctionEnrichment)| {
+        let why = match it.outcome {
+            EnrichmentOutcome::Added => "its data is added",
+            EnrichmentOutcome::Stale => {
+                "its data is added though it has expired: it is being looked up again"
+            }
+            EnrichmentOutcome::Empty => "no provider has data about the value",
+            EnrichmentOutcome::Unknown => "the data is not in memory: it is being looked up",
+            EnrichmentOutcome::Unfit => "the value is too long to be looked up, or has a *",
+            EnrichmentOutcome::NoValue => "the request has no such value",
+            EnrichmentOutcome::Withheld => "the request's privacy signals forbid it",
+            EnrichmentOutcome::NoPlace => "the request has something else in the place of the data",
+        };
+        let age_ms = u64::try_from(it.age.as_millis()).unwrap_or(u64::MAX);
+        ExplainedEnrichment {
+            name: rule.name.to_string(),
+            value: rule.value.label().to_owned(),
+            into: rule.place.label().to_owned(),
+            outcome: it.outcome.label().to_owned(),
+            why: if rule.is_required && !it.outcome.is_added() {
+                format!("{why}; it is required, so that the auction is not held")
+            } else if rule.is_personal() && (0..dsps).any(|dsp| auction.is_limited(dsp)) {
+                format!("{why}, but not for DSPs that get the limited request")
+            } else {
+                why.to_owned()
+            },
+            age_ms: it.text.as_ref().map(|_| age_ms),
+            added: it.text.as_deref().map(str::to_owned),
+        }
+    };
+    of_rules.map(enrichment).collect()
 }
 
 pub(super) fn terms(finished: &FinishedAuction<'_>, auction: &Auction<'_>) -> ExplainedTerms {
@@ -50,6 +88,7 @@ pub(super) fn no_bid(reason: NoBidReason) -> ExplainedNoBid {
         NoBidReason::InsufficientAuctionTime => "tmax leaves DSPs less than exchange.dsp_time_min",
         NoBidReason::NoEligibleDsp => "no DSP may be asked for any impression of this request",
         NoBidReason::Overloaded => "the exchange had no time for the request",
+        NoBidReason::DataUnknown => "data that an [[exchange.enrich]] requires is not added",
         NoBidReason::NoCurrency => {
             "no currency in cur, or of no impression's floor, has a configured rate"
         }

@@ -51,7 +51,17 @@ fn hearing<'h>(
 ) -> FinishedAuction<'h> {
     let no_bid = NoBidReason::Unknown;
     let (id, at_unix_ms) = (AUCTION_ID, 0);
-    FinishedAuction { id, request, at_unix_ms, market, guards: &[], dsps, sealed: None, no_bid }
+    FinishedAuction {
+        id,
+        request,
+        at_unix_ms,
+        market,
+        enrichments: &[],
+        guards: &[],
+        dsps,
+        sealed: None,
+        no_bid,
+    }
 }
 
 #[track_caller]

@@ -5,6 +5,7 @@ use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 use super::encode::{RecordedCall, Timings};
 use super::outcome::AuctionEnding;
 use crate::asking::not_asked::NotAsked;
+use crate::auction::enriched::EnrichmentOutcome;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::judging::judge::ResponseFate;
@@ -57,6 +58,19 @@ pub struct AuctionRecord<'b> {
     pub request: Option<&'b [u8]>,
     /// Bodies of answers, by position of their DSP in the generation.
     pub answers: Vec<(usize, &'b [u8])>,
+    /// What each enrichment did, in the generation's order.
+    pub enrichments: Vec<EnrichmentResult<'b>>,
+}
+
+/// What one enrichment did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnrichmentResult<'b> {
+    /// What came of it.
+    pub outcome: EnrichmentOutcome,
+    /// What was added to the request; empty if nothing was.
+    pub text: &'b str,
+    /// Age of the data, in milliseconds.
+    pub age_ms: u64,
 }
 
 /// The terms of an auction.

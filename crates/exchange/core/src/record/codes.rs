@@ -4,6 +4,7 @@ use events::{MalformedRecord, Varint};
 
 use super::outcome::{AuctionEnding, CallOutcome};
 use crate::asking::not_asked::NotAsked;
+use crate::auction::enriched::EnrichmentOutcome;
 use crate::auction::fate::Fate;
 use crate::auction::terms::AuctionType;
 use crate::judging::judge::ResponseFate;
@@ -42,6 +43,7 @@ coded!(
     BidsReturned,
     CallOutcome,
     AuctionEnding,
+    EnrichmentOutcome,
     Fate,
     NotAsked,
     NoticeMode,

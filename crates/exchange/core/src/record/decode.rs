@@ -4,15 +4,17 @@
 use events::{Bytes, MalformedRecord, MessageReader, Varint, check_version, fields};
 use openrtb::{DEALS_MAX, IMPS_MAX};
 
-use super::auction::{AuctionRecord, CallRecord};
+use super::auction::{AuctionRecord, CallRecord, EnrichmentResult};
 use super::codes::SchemaCode;
 use super::elements::{
-    answer, bid, call, deal, group, imp, not_asked, refusal, sale, terms, timings,
+    answer, bid, call, deal, enrichment_result, group, imp, not_asked, refusal, sale, terms,
+    timings,
 };
 use super::encode::all;
 use super::limits::BIDS_MAX;
 use super::outcome::{AuctionEnding, CallOutcome};
 use crate::auction::fate::Fate;
+use crate::market::enrichment::ENRICHMENTS_MAX;
 
 pub(super) const DSPS_MAX: usize = 1 << 16;
 
@@ -83,6 +85,7 @@ impl<'b> AuctionRecord<'b> {
             bids_left_out: 0,
             request: None,
             answers: Vec::new(),
+            enrichments: Vec::new(),
         };
         let record = AuctionDecoder { record, call: 0 }.lists(&mut reader)?;
         reader.finish()?;
@@ -139,6 +142,9 @@ impl<'b> AuctionDecoder<'b> {
         record.request = reader.take(number::REQUEST, Bytes::bytes)?;
         reader.each(number::ANSWERS, |field| {
             push(&mut record.answers, "answers", DSPS_MAX, field, answer)
+        })?;
+        reader.each(number::ENRICHMENTS, |field| {
+            push(&mut record.enrichments, "enrichments", ENRICHMENTS_MAX, field, enrichment_result)
         })?;
         Ok(record)
     }
@@ -214,7 +220,17 @@ impl AuctionRecord<'_> {
         self.check_groups()?;
         self.check_refusals()?;
         self.check_sales()?;
+        self.check_enrichments()?;
         self.check_ending()
+    }
+
+    fn check_enrichments(&self) -> Result<(), RecordDecodeError> {
+        let wrong = |it: &EnrichmentResult<'_>| it.outcome.is_added() == it.text.is_empty();
+        let at = self.enrichments.iter().position(wrong);
+        at.map_or(Ok(()), |at| {
+            let what = "adds text, or adds none, unlike its outcome";
+            Err(RecordDecodeError::Contradiction { list: "enrichments", at, what })
+        })
     }
 
     fn check_deals(&self) -> Result<(), RecordDecodeError> {

@@ -7,8 +7,8 @@ use openrtb::{DealMask, IMPS_MAX};
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
 use super::auction::{
-    BidRecord, CallRecord, DealRecord, GroupRecord, ImpRecord, RefusalRecord, SaleRecord,
-    TermsRecord,
+    BidRecord, CallRecord, DealRecord, EnrichmentResult, GroupRecord, ImpRecord, RefusalRecord,
+    SaleRecord, TermsRecord,
 };
 use super::codes::SchemaCode;
 use super::encode::{RecordedCall, Timings};
@@ -97,6 +97,19 @@ pub(super) fn deal<'b>(
     };
     message.finish()?;
     Ok(deal)
+}
+
+pub(super) fn enrichment_result<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<EnrichmentResult<'b>, MalformedRecord> {
+    use fields::enrichment_result as number;
+    let enriched = EnrichmentResult {
+        outcome: code(&mut message, number::OUTCOME)?,
+        text: message.take(number::TEXT, Bytes::text)?.unwrap_or(""),
+        age_ms: message.take(number::AGE_MS, Varint::uint)?.unwrap_or(0),
+    };
+    message.finish()?;
+    Ok(enriched)
 }
 
 pub(super) fn not_asked<'b>(

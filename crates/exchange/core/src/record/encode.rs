@@ -17,6 +17,7 @@ use crate::answering::sale::Sale;
 use crate::asking::eligibility::BidderCall;
 use crate::asking::not_asked::NotAsked;
 use crate::auction::Auction;
+use crate::auction::enriched::AuctionEnrichment;
 use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_max};
 use crate::judging::judge::ResponseFate;
 use crate::notices::conclude::ClearedAuction;
@@ -142,11 +143,14 @@ pub fn encode(
     if let (Some(auction), Some(judged)) = (context.auction, &context.judged) {
         kept = RecordedBids { auction, judged }.write(&mut record);
     }
-    if record.len() + MARGIN > RECORD_BYTES_MAX {
+    if record.len() + enrichments_len(context.auction) + MARGIN > RECORD_BYTES_MAX {
         record.truncate(0);
         return None;
     }
     kept = kept.max(write_bodies(&mut record, context));
+    for enrichment in context.auction.map_or(&[][..], Auction::enrichments) {
+        record.message(fields::auction::ENRICHMENTS, |out| write_enriched(out, enrichment));
+    }
     record.finish();
     Some(kept)
 }
@@ -321,7 +325,8 @@ impl RecordedBids<'_> {
         use fields::auction as field;
         let JudgedAuction { cleared, refusals } = *self.judged;
         let bids = cleared.judgement.bids.len();
-        let fits = |record: &MessageWriter<'_>| record.len() + MARGIN <= RECORD_BYTES_MAX;
+        let room = RECORD_BYTES_MAX - enrichments_len(Some(self.auction));
+        let fits = |record: &MessageWriter<'_>| record.len() + MARGIN <= room;
         for bid in 0..bids {
             record.message(field::BIDS, |out| self.write_bid(out, bid, true));
             if !fits(record) {
@@ -418,6 +423,7 @@ fn write_bodies(record: &mut MessageWriter<'_>, context: &AuctionContext<'_>) ->
     let answers = answers.map_or(&[][..], |judged| judged.cleared.answers);
     let bodies = request.into_iter().chain(answers.iter().map(|answer| answer.body));
     let len: usize = bodies.map(|body| body.len() + MARGIN).sum();
+    let len = len + enrichments_len(context.auction);
     if record.len() + len + MARGIN > RECORD_BYTES_MAX {
         return RecordedExtent::WithoutBodies;
     }
@@ -429,6 +435,20 @@ fn write_bodies(record: &mut MessageWriter<'_>, context: &AuctionContext<'_>) ->
         });
     }
     RecordedExtent::Whole
+}
+
+/// Most bytes of the auction's enrichments in the record.
+fn enrichments_len(auction: Option<&Auction<'_>>) -> usize {
+    let texts = auction.map_or(&[][..], Auction::enrichments).iter();
+    texts.map(|it| it.text.as_ref().map_or(0, |text| text.len()) + 2 * MARGIN).sum()
+}
+
+fn write_enriched(out: &mut MessageWriter<'_>, enrichment: &AuctionEnrichment) {
+    use fields::enrichment_result as field;
+    let AuctionEnrichment { outcome, text, age } = enrichment;
+    out.uint(field::OUTCOME, outcome.number());
+    out.text(field::TEXT, text.as_deref().unwrap_or_default());
+    out.uint(field::AGE_MS, u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -13,6 +13,7 @@ use units::{Cpm, Currency, Ppm, Price, Ratio};
 use super::codes::SchemaCode;
 use super::decode::DSPS_MAX;
 use super::elements::{code, cpm, currency, ppm};
+use crate::market::enrichment::{ENRICHMENTS_MAX, Enrichment};
 use crate::market::rates::Rates;
 use crate::market::sold::SoldDeal;
 use crate::market::{DealTerms, Dsp, Market, PublisherTerms, Publishers};
@@ -30,6 +31,11 @@ const _: () = assert!(
     SOLD_DEALS_MAX * (SOLD_DEAL_TEXT_MAX + SOLD_DEAL_NUMBERS_MAX) <= RECORD_BYTES_MAX / 2,
     "half a record is left for the configuration"
 );
+
+/// Limit of the bytes of an enrichment's name.
+pub const ENRICHMENT_NAME_MAX: usize = 64;
+/// Bytes of an enrichment in the record, with its longest name.
+const ENRICHMENT_RECORD_MAX: usize = ENRICHMENT_NAME_MAX + 64;
 
 /// Limit of rates: several times the currencies of ISO 4217.
 const RATES_MAX: usize = 1024;
@@ -93,6 +99,21 @@ pub struct GenerationRecord {
     pub toml: Option<Vec<u8>>,
     /// Number of the catalogue of campaigns and seat accounts; 0 without a catalogue.
     pub campaigns: u64,
+    /// Data added to requests, to which auctions refer by position.
+    pub enrichments: Vec<EnrichmentRecord>,
+}
+
+/// Data added to requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnrichmentRecord {
+    /// Its name.
+    pub name: Box<str>,
+    /// The value of the request that it is about.
+    pub value: Box<str>,
+    /// Where it is added.
+    pub place: Box<str>,
+    /// Whether an auction without it is not held.
+    pub is_required: bool,
 }
 
 /// A DSP, to which auctions refer by position.
@@ -151,7 +172,8 @@ pub fn encode_generation(
     }
     // They follow the file, whose room depends on them.
     let sold_len: usize = market.sold.iter().map(sold_len_max).sum();
-    let len = record.len() + sold_len + MARGIN;
+    let enrichments_len = market.enrichments.len() * ENRICHMENT_RECORD_MAX;
+    let len = record.len() + sold_len + enrichments_len + MARGIN;
     if len > RECORD_BYTES_MAX {
         record.truncate(0);
         return Err(UnrecordableGeneration::TooLong(len));
@@ -161,6 +183,9 @@ pub fn encode_generation(
     record.uint(field::CAMPAIGNS, campaigns);
     for sold in market.sold.iter() {
         record.message(field::SOLD, |out| write_sold(out, sold));
+    }
+    for enrichment in &market.enrichments {
+        record.message(field::ENRICHMENTS, |out| write_enrichment(out, enrichment));
     }
     record.finish();
     Ok(())
@@ -219,6 +244,14 @@ fn write_deal(out: &mut MessageWriter<'_>, id: &str, terms: &DealTerms) {
     out.present_uint(field::PRIORITY, terms.priority.map(u64::from));
 }
 
+fn write_enrichment(out: &mut MessageWriter<'_>, enrichment: &Enrichment) {
+    use fields::enrichment as field;
+    out.text(field::NAME, &enrichment.name);
+    out.text(field::VALUE, enrichment.value.label());
+    out.text(field::PLACE, enrichment.place.label());
+    out.flag(field::IS_REQUIRED, enrichment.is_required);
+}
+
 /// Most bytes of a sold deal in the record.
 const fn sold_len_max(sold: &SoldDeal) -> usize {
     sold.text_len() + SOLD_DEAL_NUMBERS_MAX
@@ -268,6 +301,7 @@ impl GenerationRecord {
             sold: Vec::new(),
             toml: None,
             campaigns: 0,
+            enrichments: Vec::new(),
         };
         reader.each(number::PUBLISHERS, |field| {
             let (id, terms) = read_publisher(field)?;
@@ -285,6 +319,8 @@ impl GenerationRecord {
         generation.toml = reader.take(number::TOML, Bytes::bytes)?.map(<[u8]>::to_vec);
         generation.campaigns = reader.take(number::CAMPAIGNS, Varint::uint)?.unwrap_or(0);
         generation.sold = list(&mut reader, number::SOLD, SOLD_DEALS_MAX, read_sold)?;
+        generation.enrichments =
+            list(&mut reader, number::ENRICHMENTS, ENRICHMENTS_MAX, read_enrichment)?;
         reader.finish()?;
         Ok(generation)
     }
@@ -398,6 +434,16 @@ fn read_sold(field: Bytes<'_>) -> Result<SoldDeal, MalformedRecord> {
     };
     reader.finish()?;
     Ok(sold)
+}
+
+fn read_enrichment(field: Bytes<'_>) -> Result<EnrichmentRecord, MalformedRecord> {
+    use fields::enrichment as number;
+    let mut reader = field.message()?;
+    let mut text = |number| Ok(reader.take(number, Bytes::text)?.unwrap_or("").into());
+    let (name, value, place) = (text(number::NAME)?, text(number::VALUE)?, text(number::PLACE)?);
+    let is_required = reader.take(number::IS_REQUIRED, Varint::flag)?.unwrap_or(false);
+    reader.finish()?;
+    Ok(EnrichmentRecord { name, value, place, is_required })
 }
 
 fn class(field: Varint) -> Result<u8, MalformedRecord> {

@@ -7,11 +7,14 @@
 
 use std::fmt;
 
+use openrtb::codes::NoBidReason;
 use units::{Cpm, Ppm, Price, Rounding};
 
-use super::auction::{AuctionRecord, BidRecord, DealRecord, ImpRecord, SaleRecord, TermsRecord};
+use super::auction::{
+    AuctionRecord, BidRecord, DealRecord, EnrichmentResult, ImpRecord, SaleRecord, TermsRecord,
+};
 use super::difference::{ChangedValue, ReplayDifference, ValueChange};
-use super::generation::GenerationRecord;
+use super::generation::{EnrichmentRecord, GenerationRecord};
 use super::inputs::{BidInputs, BudgetRefusal, ClearingInputs, RecomputedClearing};
 use super::limits::ID_BYTES_MAX;
 use crate::answering::sale::Sale;
@@ -90,6 +93,7 @@ impl ReplayComparison<'_, '_> {
         let recorded = OptionalPrice(Some(self.terms.increment));
         self.expect(ChangedValue::Auction, "increment", recorded, OptionalPrice(increment));
         self.check_bidfloors();
+        self.check_enrichments();
         // A truncated id cannot be looked up.
         if !record.publisher.is_some_and(may_be_cut) {
             self.check_publisher(generation.publishers.terms(record.publisher));
@@ -130,6 +134,21 @@ impl ReplayComparison<'_, '_> {
             self.expect(ChangedValue::Deal(at), "fee", deal.fee, fee);
             self.expect(ChangedValue::Deal(at), "discount", deal.discount, discount);
         }
+    }
+
+    /// Checks that enrichments are those of the generation, and that an auction lacked what it needed
+    /// if and only if it was refused for that.
+    fn check_enrichments(&mut self) {
+        let (record, generation) = (self.record, self.generation);
+        let (known, rules) = (record.enrichments.len(), generation.enrichments.len());
+        self.expect(ChangedValue::Auction, "enrichments", known, rules);
+        let mut of_rules = generation.enrichments.iter().zip(&record.enrichments);
+        let lacks = |(rule, it): (&EnrichmentRecord, &EnrichmentResult<'_>)| {
+            rule.is_required && !it.outcome.is_added()
+        };
+        let is_lacking = of_rules.any(lacks);
+        let is_refused = record.nbr == Some(NoBidReason::DataUnknown.code());
+        self.expect(ChangedValue::Auction, "refused for lack of data", is_refused, is_lacking);
     }
 
     /// Checks the deal at position `at` against the sold deal of the generation that it names.

@@ -2,6 +2,7 @@
 
 mod contest;
 mod damage;
+mod enrichments;
 mod generation;
 mod golden;
 mod limits;
@@ -265,6 +266,8 @@ fn held_with(case: &Case, change: &dyn Fn(&mut AuctionContext<'_>)) -> RecordedC
     let request = openrtb::parse_request(&case.request).expect("it is valid");
     let auction = Auction::new(AUCTION_ID, &request, &case.market).expect("it can be held");
     let auction = auction.offering_sold(NOW_MS);
+    let auction =
+        auction.enriched(&case.request, &mut String::new(), |at, _| enrichments::known(at));
     let (mut answers, mut calls, mut not_asked) = (Vec::new(), Vec::new(), Vec::new());
     for dsp in 0..case.market.dsps.len() {
         let body = case.bodies.iter().find(|(of, _)| *of == dsp);

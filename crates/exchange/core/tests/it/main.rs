@@ -2,6 +2,7 @@
 
 mod catalogue_memory;
 mod direct;
+mod enrichment;
 mod record;
 
 use std::alloc::System;

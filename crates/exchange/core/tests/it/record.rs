@@ -50,7 +50,7 @@ fn euro() -> Currency {
     Currency::parse("EUR").expect("it is a code")
 }
 
-fn market() -> Market {
+pub(crate) fn market() -> Market {
     let worth = [(Currency::USD, "1"), (euro(), "1.08")];
     let worth = worth.map(|(code, ratio)| (code, Ratio::parse(ratio).expect("it is a rate")));
     let mut publishers = Publishers::default();
@@ -70,6 +70,7 @@ fn market() -> Market {
         bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
+        enrichments: Vec::new(),
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::auctions::abandonment::AbandonmentGuard;
 use crate::auctions::calls::AuctionCalls;
 use crate::auctions::closing::{AuctionClosing, AuctionResult};
+use crate::auctions::enrich::enriched;
 use crate::auctions::explain::{ExplainRecord, HeldAuction, with_debug};
 use crate::auctions::record::{AuctionRecorder, unix_us};
 use crate::auctions::reservations::DirectBids;
@@ -219,8 +220,15 @@ impl<'r> AuctionRun<'r> {
             .ok_or(AuctionRefusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
         let auction = Auction::new(self.id, request, &config.market)?;
         let auction = auction.offering_sold(self.at_unix_ms);
+        let auction = enriched(shard, snapshot, auction, self.body, self.at_unix_ms);
+        if let Some(explain) = self.explain {
+            explain.enriched(auction.enrichments());
+        }
         shard.metrics.unpriced.add((auction.imps_len() - auction.imps_on_sale()) as u64);
         let mut prepared = PreparedAuction { schedule, auction, choice: DspChoice::default() };
+        if prepared.auction.lacks_data() {
+            return Ok(prepared);
+        }
         let guard = AbandonmentGuard {
             recorder: self.recorder(Some(&prepared)),
             timings,
@@ -282,8 +290,11 @@ impl<'r> AuctionRun<'r> {
             explain.not_asked(&prepared.choice.not_asked);
         }
         if prepared.choice.calls.is_empty() && prepared.choice.direct.is_none() {
-            let refusal = AuctionRefusal::NoBid(NoBidReason::NoEligibleDsp);
-            return Err(self.refuse(Some(&prepared), refusal));
+            let reason = match prepared.auction.lacks_data() {
+                true => NoBidReason::DataUnknown,
+                false => NoBidReason::NoEligibleDsp,
+            };
+            return Err(self.refuse(Some(&prepared), AuctionRefusal::NoBid(reason)));
         }
         let permits = std::mem::take(&mut prepared.choice.permits);
         let trials = std::mem::take(&mut prepared.choice.trials);

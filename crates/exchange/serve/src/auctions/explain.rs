@@ -6,7 +6,9 @@ use std::cell::RefCell;
 
 use exchange_core::explain::{DspOutcome, Explanation, FinishedAuction, explain};
 use exchange_core::record::{CallOutcome, RecordedCall};
-use exchange_core::{Auction, AuctionRefusal, AuctionSchedule, DspAnswer, NotAsked, eligible};
+use exchange_core::{
+    Auction, AuctionEnrichment, AuctionRefusal, AuctionSchedule, DspAnswer, NotAsked, eligible,
+};
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, InvalidRequest, parse_request};
 use units::Tick;
@@ -28,7 +30,10 @@ pub(crate) struct HeldAuction<'h> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ExplainRecord(RefCell<Vec<(usize, ExplainOutcome)>>);
+pub(crate) struct ExplainRecord {
+    dsps: RefCell<Vec<(usize, ExplainOutcome)>>,
+    enrichments: RefCell<Vec<AuctionEnrichment>>,
+}
 
 #[derive(Debug)]
 enum ExplainOutcome {
@@ -43,10 +48,14 @@ impl ExplainRecord {
         (terms.debug && request.wants_debug()).then(Self::default)
     }
 
+    pub(crate) fn enriched(&self, enrichments: &[AuctionEnrichment]) {
+        *self.enrichments.borrow_mut() = enrichments.to_vec();
+    }
+
     pub(crate) fn not_asked(&self, not_asked: &[(usize, NotAsked)]) {
         let outcomes =
             not_asked.iter().map(|(dsp, reason)| (*dsp, ExplainOutcome::NotAsked(*reason)));
-        self.0.borrow_mut().extend(outcomes);
+        self.dsps.borrow_mut().extend(outcomes);
     }
 
     /// `calls` are in the order of `outcomes`.
@@ -54,13 +63,13 @@ impl ExplainRecord {
         let asked = |(at, call): (usize, RecordedCall)| {
             (call.ask.dsp, ExplainOutcome::asked(call, outcomes.body(at)))
         };
-        self.0.borrow_mut().extend(calls.enumerate().map(asked));
+        self.dsps.borrow_mut().extend(calls.enumerate().map(asked));
     }
 
     pub(crate) fn direct(&self, direct: Option<&DirectBids<'_>>) {
         if let Some(direct) = direct {
             let DspAnswer { ask, body } = direct.answer();
-            self.0.borrow_mut().push((ask.dsp, ExplainOutcome::asked(direct.call(), body)));
+            self.dsps.borrow_mut().push((ask.dsp, ExplainOutcome::asked(direct.call(), body)));
         }
     }
 
@@ -71,7 +80,7 @@ impl ExplainRecord {
         config: &ExchangeConfig,
         no_bid: NoBidReason,
     ) -> Result<Explanation, InvalidRequest> {
-        let outcomes = self.0.borrow();
+        let outcomes = self.dsps.borrow();
         let dsps: Vec<_> =
             outcomes.iter().map(|(dsp, outcome)| (*dsp, outcome.dsp_outcome())).collect();
         let notices = config.notices.as_ref();
@@ -80,6 +89,7 @@ impl ExplainRecord {
             request: held.request,
             at_unix_ms: held.at_unix_ms,
             market: &config.market,
+            enrichments: &self.enrichments.borrow(),
             guards: &config.guards,
             dsps: &dsps,
             sealed: notices.map(|notices| (&notices.base, &notices.lifetimes)),
@@ -160,7 +170,7 @@ fn ask<'d>(
                 let (outcome, body) = answer(&dsp.id);
                 let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout, dsp.network_margin);
                 let call = RecordedCall { ask, tmax_ms, outcome, sent: None, latency: None };
-                record.0.borrow_mut().push((index, ExplainOutcome::asked(call, body)));
+                record.dsps.borrow_mut().push((index, ExplainOutcome::asked(call, body)));
                 outcomes.push(outcome);
             }
         }

@@ -89,7 +89,8 @@ impl Campaigns {
             timeout: Duration::ZERO,
             network_margin: None,
             targeting: Targeting::default(),
-            privacy: TrackingSignals::default(),
+            // It never sees the user: no signal keeps anything from it.
+            privacy: TrackingSignals { lmt: true, dnt: true },
             notice_hosts: Vec::new(),
         });
     }

@@ -54,7 +54,7 @@ impl DspOptions {
         signals: TrackingSignals,
     ) -> Self {
         let id = s.text("id", Required("dsp-1"), "Unique id of the DSP, also used in metrics.");
-        ids.check(s, &id);
+        ids.check(s, "id", &id);
         if id == DIRECT_DSP {
             s.problem("id", "\"direct\"", "is the id of direct campaigns, choose another");
         }

@@ -69,6 +69,7 @@ pub(super) fn read_market(s: &mut Section<'_>, rates: &Rates) -> Market {
              macro expands to at most 256 bytes.",
         ),
         tie_key: TieKey::new(rand::random()),
+        enrichments: super::enrich::read_all(s),
         supply_chain: s.table(
             "supply_chain",
             "Our node, which is appended to `source.schain`. Its `sid` is the publisher's id.",
@@ -124,7 +125,7 @@ pub(super) fn read_publishers(
     let ids = UniqueIds::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.").into_boxed_str();
-        ids.check(s, &id);
+        ids.check(s, "id", &id);
         let blocked = s.boolean("blocked", false, "Whether to refuse requests of this publisher.");
         let fee = s.ppm(
             "fee",
@@ -202,7 +203,7 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
     let ids = UniqueIds::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("deal-1"), "`deal.id` in requests.");
-        ids.check(s, &id);
+        ids.check(s, "id", &id);
         let named = s.texts(
             "dsps",
             &[],

@@ -227,6 +227,64 @@ fn dsps() {
 }
 
 #[test]
+fn enrichments() {
+    let one = |keys: &str| {
+        let keys = format!("key = \"user\"\nfields = [\"user.a\"]\n{keys}");
+        format!("[[exchange.enrich]]\nname = \"e\"\n{keys}\n")
+    };
+    let user = "value = \"user.id\"\ninto = \"user.data\"";
+    let enrichment = |keys: &str| {
+        let config = parse("vickrey.toml", &one(keys), ExchangeConfig::read);
+        let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+        config.expect("it is on").market.enrichments.remove(0)
+    };
+    let usual = enrichment(user);
+    assert!(!usual.is_required && usual.is_personal());
+    assert_eq!(usual.stale, Duration::from_secs(600));
+    assert!(!enrichment("value = \"page\"\ninto = \"ext\"").is_personal());
+    assert!(enrichment("value = \"city\"\ninto = \"user.data\"").is_personal());
+    check(
+        &one("value = \"user.id\"\ninto = \"ext\""),
+        &[
+            "line 6: exchange.enrich[0].into = \"ext\": must be user.data for a value of user.id: DSPs \
+           that get no user get no data about the user either",
+        ],
+    );
+    check(
+        &one(user).replace("\"user.a\"", ""),
+        &["line 4: exchange.enrich[0].fields = []: needs at least one field"],
+    );
+    check(
+        &one(user).replace("\"user.a\"", "\"user.a\", \"page.a\""),
+        &[
+            "line 4: exchange.enrich[0].fields = [\"user.a\", \"page.a\"]: DSPs could not tell two fields of one name apart",
+        ],
+    );
+    check(
+        &one(user).replace("user.a", "user"),
+        &["line 4: exchange.enrich[0].fields[0] = \"user\": needs the form \"key.attribute\""],
+    );
+    check(
+        &one(user).replace("\"e\"", "\"a b\""),
+        &[
+            "line 2: exchange.enrich[0].name = \"a b\": needs 1 to 64 letters, digits, dots, hyphens and \
+           underscores",
+        ],
+    );
+    check(
+        &one(user).repeat(2),
+        &["line 8: exchange.enrich[1].name = \"e\": is used twice; choose another name"],
+    );
+    let many = |count: usize| {
+        (0..count).map(|at| one(user).replace("\"e\"", &format!("\"e{at}\""))).collect::<String>()
+    };
+    check(&many(16), &[]);
+    let over =
+        "line 98: exchange.enrich[16].name = \"e16\": is one too many: an exchange has at most 16";
+    check(&many(17), &[over]);
+}
+
+#[test]
 fn headers_of_dsps() {
     let own = "is written by the exchange itself, remove it";
     for name in OWN_HEADERS {

@@ -10,9 +10,10 @@ use runtime::config::Section;
 pub(super) struct UniqueIds(RefCell<HashSet<String>>);
 
 impl UniqueIds {
-    pub(super) fn check(&self, s: &mut Section<'_>, id: &str) {
+    /// `key` is that of the id.
+    pub(super) fn check(&self, s: &mut Section<'_>, key: &str, id: &str) {
         if !self.0.borrow_mut().insert(id.to_owned()) {
-            s.problem("id", format!("\"{id}\""), "is used twice; choose another id");
+            s.problem(key, format!("\"{id}\""), format!("is used twice; choose another {key}"));
         }
     }
 }

@@ -7,11 +7,12 @@ use exchange_core::Seat;
 use exchange_core::guard::{CallGrant, CallRate};
 use runtime::metrics::PerShard;
 
+use super::enrichments::OpenEnrichment;
 use crate::budgets::campaigns::{Campaigns, Payer, Payers};
 use crate::config::{ExchangeConfig, PacedSeat};
 use crate::fanout::Endpoint;
 use crate::guards::GuardId;
-use crate::metrics::{DspMetrics, SeatMetrics};
+use crate::metrics::{DspMetrics, EnrichmentMetrics, SeatMetrics};
 use crate::notices::Sealer;
 
 /// One configuration in force. An auction uses the same one throughout.
@@ -35,12 +36,20 @@ pub struct Generation {
     /// Guards of publishers, by id.
     pub(crate) callers: HashMap<Box<str>, CallerGuard>,
     pub(crate) sealer: Option<Sealer>,
+    /// In the market's order.
+    pub(crate) enrichments: Vec<OpenEnrichment>,
 }
 
 impl Generation {
     /// Ids of the DSPs that are called, in order.
     pub fn dsp_ids(&self) -> impl Iterator<Item = &str> {
         self.config.market.dsps[..self.dsps.len()].iter().map(|dsp| &*dsp.id)
+    }
+
+    /// Names of enrichments and their metrics, in the market's order.
+    pub fn enrichments(&self) -> impl Iterator<Item = (&str, &PerShard<EnrichmentMetrics>)> {
+        let names = self.config.market.enrichments.iter().map(|rule| &*rule.name);
+        names.zip(self.enrichments.iter().map(|open| &open.metrics))
     }
 
     /// Metrics of the DSPs that are called, by id, in order.

@@ -54,7 +54,7 @@ impl DspRegistry {
         }
     }
 
-    /// A generation without a sealer, and without payers of sold deals. `config` has the direct
+    /// A generation without a sealer, enrichments, and payers of sold deals. `config` has the direct
     /// campaigns in its market. Forgets the DSPs and publishers that `config` no longer has.
     pub fn generation(
         &mut self,
@@ -80,6 +80,7 @@ impl DspRegistry {
             campaigns: Arc::clone(campaigns),
             callers,
             sealer: None,
+            enrichments: Vec::new(),
         }
     }
 

@@ -18,12 +18,15 @@ fn dsp(id: &str, port: u16, keys: &str) -> String {
     format!("[[dsp]]\nid = \"{id}\"\nurl = \"http://127.0.0.1:{port}/bid\"\n{keys}\n")
 }
 
+fn first(config: ExchangeConfig) -> FirstGeneration {
+    FirstGeneration { config, enrichments: Vec::new(), campaigns: Campaigns::default() }
+}
+
 fn generations(dsps: &str) -> GenerationBuilder {
     let control = Control::start().expect("a thread");
     let resolver = Resolver::start(&control);
     let registry = DspRegistry::new(1, Guards::new(1).0, resolver);
-    let generations =
-        GenerationBuilder::new(config(dsps), Campaigns::default(), registry, None, None);
+    let generations = GenerationBuilder::new(first(config(dsps)), registry, None, None);
     generations.expect("nothing is recorded")
 }
 
@@ -107,9 +110,8 @@ fn a_node_stays_what_it_was_until_the_next_start() {
     let control = Control::start().expect("a thread");
     let resolver = Resolver::start(&control);
     let registry = DspRegistry::new(1, Guards::new(1).0, resolver);
-    let (config, campaigns) = (of(5), Campaigns::default());
     let key = Some(NodeKey { node: 1, own: [7; 32] });
-    let mut all = GenerationBuilder::new(config, campaigns, registry, key, None).unwrap();
+    let mut all = GenerationBuilder::new(first(of(5)), registry, key, None).unwrap();
     assert!(all.replace(of(6)).unwrap().needs_restart.is_empty());
     let generation = all.current();
     let sealer = generation.sealer.as_ref().expect("notices are ours to fire");

@@ -15,7 +15,7 @@ use super::*;
 use crate::budgets::campaigns::Campaigns;
 use crate::config::ExchangeConfig;
 use crate::generation::dns::Resolver;
-use crate::generation::{DspRegistry, GenerationBuilder};
+use crate::generation::{DspRegistry, FirstGeneration, GenerationBuilder};
 
 /// Test timeout, a hundred times what a step takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -51,9 +51,12 @@ impl Bench {
         let (guards, mut lines) = Guards::new(1);
         let resolver = Resolver::start(&Control::start().expect("a thread"));
         let registry = DspRegistry::new(1, guards.clone(), resolver);
-        let (config, campaigns) = (config(dsps), Campaigns::default());
-        let all = GenerationBuilder::new(config, campaigns, registry, None, None)
-            .expect("nothing is recorded");
+        let first = FirstGeneration {
+            config: config(dsps),
+            enrichments: Vec::new(),
+            campaigns: Campaigns::default(),
+        };
+        let all = GenerationBuilder::new(first, registry, None, None).expect("nothing is recorded");
         // Limits change by the real clock, which lies before this one.
         let now = Tick::ZERO.after(Duration::from_secs(3600));
         let line = lines.pop().expect("one for each shard");
@@ -63,7 +66,7 @@ impl Bench {
     }
 
     fn reload(&mut self, dsps: &[(&str, &str)]) {
-        self.all.replace(config(dsps)).expect("nothing is recorded");
+        self.all.reload(config(dsps), Vec::new()).expect("nothing is recorded");
         self.adopt();
     }
 

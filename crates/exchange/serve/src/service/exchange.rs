@@ -39,7 +39,8 @@ use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::fanout::DspReactor;
 use crate::generation::dns::Resolver;
 use crate::generation::{
-    DspRegistry, Generation, GenerationBuilder, GenerationChange, SoldOffer, SoldRefusal,
+    DspRegistry, EnrichmentError, EnrichmentMemories, EnrichmentRegistry, FirstGeneration,
+    Generation, GenerationBuilder, GenerationChange, SoldOffer, SoldRefusal,
 };
 use crate::guards::{GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
@@ -75,6 +76,7 @@ pub struct Exchange {
     pub(super) pacer: Option<Arc<RemotePacer>>,
     /// None without a cache.
     markup_store: Option<SharedMarkupStore>,
+    enrichments: EnrichmentRegistry,
     tracer: Tracer,
     /// Key of auction ids, drawn at the start for all shards of the process.
     id_key: [u8; 16],
@@ -112,6 +114,9 @@ pub enum ExchangeError {
     /// The first configuration cannot be recorded.
     #[error("record.directory: {0}")]
     Generation(#[from] GenerationRecordError),
+    /// Data of an enrichment cannot be fetched.
+    #[error(transparent)]
+    Enrichment(#[from] EnrichmentError),
     /// Owed notices and settlements cannot be read from the record.
     #[error("record.directory: {0}")]
     Notices(#[from] ReplayError),
@@ -164,6 +169,8 @@ pub(super) struct ExchangePorts {
     pub budgets: Option<Budgets>,
     /// None: markup is not stored.
     pub markup_store: Option<SharedMarkupStore>,
+    /// None without look-ups.
+    pub memories: Option<Box<dyn EnrichmentMemories>>,
 }
 
 impl Exchange {
@@ -174,7 +181,8 @@ impl Exchange {
     ) -> Result<Arc<Self>, ExchangeError> {
         let shards = startup.shards;
         let resolver = Resolver::start(startup.control);
-        let ExchangePorts { record, budgets, markup_store } = ports;
+        let ExchangePorts { record, budgets, markup_store, memories } = ports;
+        let enrichments = EnrichmentRegistry::new(shards, memories);
         let (guards, guard_ports) = Guards::new(shards);
         let OpenBudgets { parts, campaigns, settlements, on_start } = OpenBudgets::of(budgets);
         let (pacer, settlements) = match (&config.pacer, record.as_ref()) {
@@ -197,7 +205,9 @@ impl Exchange {
         };
         let key = dispatcher.as_ref().map(|dispatcher| dispatcher.key);
         let registry = DspRegistry::new(shards, guards.clone(), resolver);
-        let generations = GenerationBuilder::new(config, campaigns, registry, key, log)?;
+        let opened = enrichments.open(&config.market.enrichments)?;
+        let first = FirstGeneration { config, enrichments: opened, campaigns };
+        let generations = GenerationBuilder::new(first, registry, key, log)?;
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {
             let generation = current.borrow();
@@ -224,6 +234,7 @@ impl Exchange {
             funnels,
             pacer,
             markup_store,
+            enrichments,
             tracer: startup.tracer.clone(),
             id_key: rand::random(),
             outbound_max: startup.outbound_max / shards.max(1),
@@ -326,12 +337,13 @@ impl Exchange {
     /// did not change keep their connections.
     ///
     /// # Errors
-    /// The record refuses the generation; the previous one stays in force.
-    pub fn replace(
-        &self,
-        config: ExchangeConfig,
-    ) -> Result<GenerationChange, GenerationRecordError> {
-        self.generations().as_mut().ok_or(GenerationRecordError::Closed)?.replace(config)
+    /// The record refuses the generation, or data of an enrichment cannot be fetched; the previous
+    /// generation stays in force.
+    pub fn replace(&self, config: ExchangeConfig) -> Result<GenerationChange, ExchangeError> {
+        let enrichments = self.enrichments.open(&config.market.enrichments)?;
+        let mut generations = self.generations();
+        let generations = generations.as_mut().ok_or(GenerationRecordError::Closed)?;
+        Ok(generations.reload(config, enrichments)?)
     }
 
     /// Puts other campaigns and seat accounts in force, and returns the number of their generation.

@@ -37,6 +37,7 @@ pub fn expose(
     page: &mut MetricsPage<'_>,
 ) -> fmt::Result {
     auctions::expose(shards, page)?;
+    auctions::expose_enrichments(generation, page)?;
     dsps::expose(generation, &beside.guards, page)?;
     notices::expose(generation, shards, beside.dispatcher.as_ref(), page)?;
     if let Some(firehose) = &beside.firehose {

@@ -10,7 +10,7 @@ use exchange_core::record::{
     AuctionEnding, AuctionRecord, GenerationRecord, ReplayOutcome, replay,
 };
 use exchange_core::{Fate, NotAsked};
-use exchange_serve::GenerationRecordError;
+use exchange_serve::{ExchangeError, GenerationRecordError};
 use tempfile::TempDir;
 
 use crate::fixtures::{
@@ -264,7 +264,10 @@ fn a_configuration_that_is_too_long_to_record_is_refused() {
     let rest = format!("{}{deals}", place.keys);
     let refused = exchange.try_reload(&Setup { rest: &rest, ..Setup::default() });
     let error = refused.expect_err("it is too long");
-    assert!(matches!(error, GenerationRecordError::Unrecordable(_)), "{error}");
+    assert!(
+        matches!(error, ExchangeError::Generation(GenerationRecordError::Unrecordable(_))),
+        "{error}"
+    );
     exchange.join();
     assert_eq!(place.generations().len(), 1);
 }

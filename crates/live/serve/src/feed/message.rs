@@ -18,7 +18,7 @@ pub(crate) enum FeedRecord<'r> {
     /// What everyone may know of a lot.
     Lot(LotNewsRecord),
     /// A configuration that came into force.
-    Generation(GenerationRecord),
+    Generation(Box<GenerationRecord>),
     /// Records that are missing.
     Missing(MissingRecords),
 }

@@ -55,7 +55,7 @@ impl<'d> RecordDecoder<'d> {
             Some(RecordKind::Generation) => match GenerationRecord::decode(payload) {
                 Ok(generation) => {
                     self.lookup.forget();
-                    visit(FeedRecord::Generation(generation));
+                    visit(FeedRecord::Generation(Box::new(generation)));
                 }
                 Err(_) => damaged(visit),
             },

@@ -39,4 +39,5 @@ fn numbers_are_the_schema_s() {
     check::<BidsReturned, v1::BidsReturned>("BIDS_RETURNED", |it| it.as_str_name());
     check::<AuctionEnding, v1::Ending>("ENDING", |it| it.as_str_name());
     check::<CallOutcome, v1::CallOutcome>("CALL_OUTCOME", |it| it.as_str_name());
+    check::<EnrichmentOutcome, v1::EnrichmentOutcome>("ENRICHMENT_OUTCOME", |it| it.as_str_name());
 }

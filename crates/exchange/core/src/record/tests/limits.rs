@@ -124,7 +124,7 @@ fn ids_that_are_too_long_are_not_looked_up() {
     assert_eq!(replay(&record, &held.generation), Ok(ReplayOutcome::Same));
 }
 
-fn refused<'p>(request: &'p openrtb::BidRequest<'p>) -> AuctionContext<'p> {
+pub(super) fn refused<'p>(request: &'p openrtb::BidRequest<'p>) -> AuctionContext<'p> {
     AuctionContext {
         id: AUCTION_ID,
         request,

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use exchange_core::Fate;
+use exchange_core::{EnrichmentOutcome, Fate};
 use openrtb::InvalidReason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{MetricsPage, PerShard};
 
+use crate::generation::Generation;
 use crate::metrics::ExchangeMetrics;
 
 pub(super) fn expose(
@@ -61,6 +62,27 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_
     let help = "Matches of campaigns and impressions beyond exchange.direct.matches_max.";
     page.counters("exchange_direct_matches_left_out", help)?
         .sum(&[], shards.iter().map(|shard| &shard.direct_left_out))
+}
+
+pub(super) fn expose_enrichments(
+    generation: &Generation,
+    page: &mut MetricsPage<'_>,
+) -> fmt::Result {
+    let help = "Enrichments of auctions by outcome.";
+    let mut outcomes = page.counters("exchange_enrichments", help)?;
+    for (name, metrics) in generation.enrichments() {
+        for outcome in EnrichmentOutcome::ALL {
+            let labels = [("enrichment", name), ("outcome", outcome.label())];
+            let counters = metrics.iter().map(|shard| &shard.outcomes[outcome as usize]);
+            outcomes.sum(&labels, counters)?;
+        }
+    }
+    let help = "Age of the data that was added to requests.";
+    let mut ages = page.histograms("exchange_enrichment_age_seconds", help)?;
+    for (name, metrics) in generation.enrichments() {
+        ages.sum(&[("enrichment", name)], metrics.iter().map(|shard| &shard.age))?;
+    }
+    Ok(())
 }
 
 fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut MetricsPage<'_>) -> fmt::Result {
