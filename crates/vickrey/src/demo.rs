@@ -5,6 +5,7 @@ mod args;
 mod bidder;
 mod campaigns;
 mod creatives;
+mod enrichment;
 mod feed;
 mod format;
 mod lookup;
@@ -33,10 +34,12 @@ use runtime::shutdown::Shutdown;
 use serde::Serialize;
 use serde_json::Value;
 use testbed::cache::CacheOutcomes;
-use testbed::dsp::{DspProfile, LatencySpread, PriceSpread};
+use testbed::dsp::{DspProfile, Fleet, LatencySpread, PriceSpread};
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{LoadLength, LoadMode, LoadOptions, LoadReport};
+use testbed::origin::SimulatedOrigin;
 use testbed::pacer::PacerLoadReport;
+use testbed::provider::ProviderFarm;
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
@@ -97,20 +100,19 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
         eprintln!("warning: {warning}");
     }
     runtime::process::keep_files_private();
-    let fleet = testbed::dsp::start(profiles(args), &ServerOptions::default())
-        .map_err(CommandFailure::unavailable)?;
     let folder = tempfile::tempdir()?;
+    let peers = DemoPeers::start(args, folder.path())?;
     let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
-    let origin = creatives::origin()?;
-    let (listeners, [callers, bidders, watchers, players]) = open_listeners()?;
+    let (listeners, [callers, bidders, watchers, players, lookups]) = open_listeners()?;
     let places = DemoPlaces {
         callers,
         bidders: Some(bidders),
         watchers,
         players,
-        creatives: origin.url(),
+        creatives: peers.origin.url(),
+        lookups: Some(lookups),
         operators: ([127, 0, 0, 1], 0).into(),
-        dsps: fleet.addresses(),
+        dsps: peers.fleet.addresses(),
         budgets: &folder.path().join("budgets"),
         record: &record,
     };
@@ -136,12 +138,11 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     let cache = shell.service::<Cache>().expect("the demo configures a cache");
     let follower = feed::follow(live.address())?;
     let mut out = output(args.json);
-    writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
-    writeln!(out, "metrics at http://{admin}/metrics; Ctrl-C ends the demo with its report")?;
-    writeln!(out, "auctions as they clear: vickrey watch --at {}\n", live.address())?;
+    introduce(args, &url, [admin, live.address()], &mut *out)?;
     let (beacons, budgets) = (beacons_at(places.callers), budgets.as_deref());
     let (live, cache) = (&*live, &*cache);
-    let watched = WatchedDemo { args, exchange: &exchange, budgets, live, cache, url: &url };
+    let (exchange, providers) = (&*exchange, &peers.providers);
+    let watched = WatchedDemo { args, exchange, budgets, live, cache, providers, url: &url };
     let report = drive(&watched, &beacons, bidders, &mut *out)?;
     let summed = summarise(&watched, &report, &mut *out)?;
     let billed = report.bidder.billed_nanos;
@@ -149,8 +150,7 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
     shutdown.begin();
     let ended = shell.join();
     drop(follower.join());
-    fleet.stop()?;
-    origin.stop()?;
+    peers.stop()?;
     ended.map_err(CommandFailure::of_shell)?;
     bidder::compare(spent, billed)?;
     if args.json {
@@ -159,6 +159,41 @@ fn run_exchange(args: &DemoArgs) -> anyhow::Result<Exit> {
         return print_json(&record, result);
     }
     replay(args, &record, &mut *out)
+}
+
+/// Simulated servers beside the exchange.
+struct DemoPeers {
+    fleet: Fleet,
+    origin: SimulatedOrigin,
+    providers: ProviderFarm,
+}
+
+impl DemoPeers {
+    /// Starts them; `folder` gets the map of the providers.
+    fn start(args: &DemoArgs, folder: &Path) -> anyhow::Result<Self> {
+        let fleet = testbed::dsp::start(profiles(args), &ServerOptions::default())
+            .map_err(CommandFailure::unavailable)?;
+        let (origin, providers) = (creatives::origin()?, enrichment::providers()?);
+        enrichment::write_map(&folder.join("maps"), &providers)?;
+        Ok(Self { fleet, origin, providers })
+    }
+
+    fn stop(self) -> std::io::Result<()> {
+        self.fleet.stop()?;
+        self.origin.stop()?;
+        self.providers.stop()
+    }
+}
+
+fn introduce(
+    args: &DemoArgs,
+    url: &str,
+    [admin, live]: [SocketAddr; 2],
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
+    writeln!(out, "metrics at http://{admin}/metrics; Ctrl-C ends the demo with its report")?;
+    writeln!(out, "auctions as they clear: vickrey watch --at {live}\n")
 }
 
 /// Listeners on ports that the system chooses, and their addresses. They are open before the
@@ -178,7 +213,7 @@ fn summarise(
     DemoReport { callers, bidder, players }: &DemoReport,
     out: &mut dyn Write,
 ) -> anyhow::Result<Value> {
-    let WatchedDemo { args, exchange, budgets, live, cache, .. } = *watched;
+    let WatchedDemo { args, exchange, budgets, live, cache, providers, .. } = *watched;
     let totals = Totals::of(exchange);
     let (generation, late) = (exchange.generation(), callers.counts.calls.after_tmax);
     let latency = CallerLatency { latency: callers.latency_us, late };
@@ -187,7 +222,8 @@ fn summarise(
     writeln!(out, "{summary}")?;
     let campaigns = budgets.map_or_else(Vec::new, |budgets| campaigns::lines(budgets, args));
     let (feed, creatives) = (feed::brief(live), creatives::brief(cache));
-    writeln!(out, "{}\n\n{feed}\n{creatives}", campaigns.join("\n"))?;
+    let enriched = enrichment::brief(&generation, providers);
+    writeln!(out, "{}\n\n{feed}\n{creatives}\n{enriched}", campaigns.join("\n"))?;
     write!(out, "\nseen by the callers\n{callers}\nseen by the bidder\n{bidder}")?;
     write!(out, "\nseen by the players\n{players}")?;
     Ok(summary.as_json())
@@ -335,6 +371,8 @@ struct DemoPlaces<'p> {
     players: SocketAddr,
     /// URL of the creatives' origin.
     creatives: &'p str,
+    /// None: nothing is looked up.
+    lookups: Option<SocketAddr>,
     operators: SocketAddr,
     dsps: &'p [SocketAddr],
     budgets: &'p Path,
@@ -362,6 +400,7 @@ fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
         watchers: local(7200),
         players: local(7300),
         creatives: "http://127.0.0.1:8081",
+        lookups: None,
         operators: local(9464),
         dsps: &dsps,
         budgets: Path::new("budgets"),
@@ -392,6 +431,7 @@ fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
         watchers,
         players,
         creatives,
+        lookups,
         operators,
         dsps,
         budgets,
@@ -415,6 +455,7 @@ fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
         text,
         "\n[cache]\nlisten = \"{players}\"\n[[cache.route]]\nid = \"creatives\"\norigin = \"{creatives}\"\n"
     );
+    text.push_str(&lookups.map_or_else(String::new, enrichment::tables));
     if let Some(bidders) = bidders {
         let id = bidder::CLIENT;
         let _ = write!(

@@ -12,11 +12,12 @@ use exchange_serve::{Exchange, ExchangeConfig};
 use live_serve::Live;
 use testbed::load::LoadProgress;
 use testbed::pacer::PacerLoadProgress;
+use testbed::provider::ProviderFarm;
 
 use super::args::DemoArgs;
 use super::screen::{Screen, ScreenSize};
 use super::summary::{CallerLatency, DemoSummary, Totals};
-use super::{bidder, campaigns, creatives, feed};
+use super::{bidder, campaigns, creatives, enrichment, feed};
 use crate::config::budgets::CampaignBudgets;
 
 /// Interval between pages on a terminal, and between lines otherwise.
@@ -37,6 +38,7 @@ pub(super) struct WatchedDemo<'w> {
     pub(super) budgets: Option<&'w CampaignBudgets>,
     pub(super) live: &'w Live,
     pub(super) cache: &'w Cache,
+    pub(super) providers: &'w ProviderFarm,
     pub(super) url: &'w str,
 }
 
@@ -109,7 +111,7 @@ fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
 
 /// A page that fits a screen of this size.
 fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> String {
-    let WatchedDemo { args, exchange, budgets, live, cache, url } = *watched;
+    let WatchedDemo { args, exchange, budgets, live, cache, providers, url } = *watched;
     let left = args.duration.saturating_sub(moment.elapsed).as_secs();
     let in_flight = moment.progress.map_or(0, |progress| progress.in_flight);
     let title = format!(
@@ -129,8 +131,10 @@ fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: ScreenSize) -> Str
     if let Some(bidder) = &moment.bidder {
         writeln!(page, "pacer: {}", bidder::brief(bidder, None)).expect("a String takes any text");
     }
-    writeln!(page, "{}", feed::brief(live)).expect("a String takes any text");
-    writeln!(page, "{}", creatives::brief(cache)).expect("a String takes any text");
+    let enriched = enrichment::brief(&generation, providers);
+    for line in [feed::brief(live), creatives::brief(cache), enriched] {
+        writeln!(page, "{line}").expect("a String takes any text");
+    }
     page.push('\n');
     let rows = size.rows.saturating_sub(page.lines().count() + 1);
     page.push_str(&summary.tables(rows, size.columns));
