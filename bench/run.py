@@ -28,6 +28,7 @@ from driver import (
     live,
     live_auctions,
     log,
+    enrichment,
     lookup,
     lookups,
     machine,
@@ -47,6 +48,8 @@ from driver.throughput import Rounds, Scenario
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 PEERS = ("go", "go-marshal-once")
+# Has examples of a map and of enrichments.
+DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 PROGRAMS = ("vickrey", "bench-cache", "bench-floor", "bench-log", "bench-ledger", "bench-live", "bench-lookup", "bench-pacer")
 # Further programs of these packages.
 TOOLS = ("pacer-echo",)
@@ -90,6 +93,7 @@ SCENARIOS = (
     "cache-storms",
     "lookup-core",
     "lookup",
+    "enrichment",
     "pacing",
 )
 # Groups of scenarios under one name.
@@ -133,6 +137,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   cache-shards  the same with one to eight shards, beside bare hyper; needs two cores for each
   cache-storms  p99.9 of hits beside misses, purges and evictions
   lookup-core  records of look-ups read and merged, beside parsing alone; calls through a lane
+  enrichment  three enrichments of each auction: a loop, and the server's CPU with and without them
   lookup     queries to simulated providers: limits kept and found, deadlines, polls, cost, memory
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
@@ -358,6 +363,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "cache-storms": lambda: cache_http.cache_storms(bench, rounds, say),
         "lookup-core": lambda: lookup.lookup_core(bench, rounds, say),
         "lookup": lambda: lookups.lookup_service(bench, rounds, has_peer(bench, args, "go-das"), say),
+        "enrichment": lambda: enrichment.enrichment(bench, DEPLOY, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:

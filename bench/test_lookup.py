@@ -4,7 +4,8 @@ import unittest
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from driver import lookup, lookups, report
+from driver import enrichment, lookup, lookups, report
+from driver.figures import Sample
 from driver.programs import Bench
 from driver.throughput import Rounds
 
@@ -67,6 +68,35 @@ class Service(unittest.TestCase):
         self.assertEqual(page.count("missed"), 2 * 3 + 3)
         page = self.page(memory={"grown": 165 << 20, "answers": 50 << 20})
         self.assertIn("of 50 MiB | 165 MiB | at most 164 MiB | missed |", page)
+
+
+class Enrichment(unittest.TestCase):
+    def page(self, **loop: float) -> str:
+        entry = {
+            "name": "enrichment",
+            "kind": "enrichment",
+            "title": "three enrichments",
+            "loop": {"added_ns_mean": 8_000, "found_ns_p99": 9_000, "with_edits_ns_p99": 12_000} | loop,
+            "auctions_per_cpu_s": {"without": 1_000.0, "with": 990.0},
+            "coverage": 0.9995,
+            "problems": [],
+        }
+        return report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": [entry]})
+
+    def test_cost_is_judged_as_time_and_as_share_of_an_auction(self):
+        page = self.page()
+        self.assertIn("| 12.0 µs | at most 20 µs | met |", page)
+        self.assertIn("| 0.80% | at most 2% | met |", page)
+        self.assertIn("1,000 per CPU-second without them, 990 with them, 0.990 of it", page)
+        self.assertEqual(self.page(added_ns_mean=20_001, with_edits_ns_p99=20_001).count("missed"), 2)
+
+    def test_coverage_counts_what_could_be_added(self):
+        counts = {"added": 90.0, "stale": 5.0, "unknown": 5.0, "no_value": 100.0}
+        samples = [
+            Sample("vickrey_exchange_enrichments_total", {"enrichment": "a", "outcome": outcome}, value)
+            for outcome, value in counts.items()
+        ]
+        self.assertEqual(enrichment.coverage(samples), 0.95)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
     ("bench-live", &[]),
     ("bench-log", &["eventlog"]),
-    ("bench-lookup", &["lookup-core", "units"]),
+    (
+        "bench-lookup",
+        &[
+            "exchange-core",
+            "exchange-serve",
+            "lookup-core",
+            "lookup-serve",
+            "openrtb",
+            "runtime",
+            "testbed",
+            "units",
+        ],
+    ),
     ("bench-pacer", &["pacer-core", "units"]),
 ];
 
