@@ -154,6 +154,7 @@ fn open(memories: &LookupMemories, enrichment: &Enrichment) -> Result<LookupMemo
         fields: enrichment.fields.iter().map(ToString::to_string).collect(),
         bytes_max: exchange_core::ENRICHMENT_BYTES_MAX,
         render: Box::new(move |values| rendered.text(values)),
+        load: None,
     };
     memories.open(&enrichment.name, rule, enrichment.stale).map_err(anyhow::Error::msg)
 }

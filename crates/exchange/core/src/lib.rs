@@ -43,7 +43,8 @@ pub use creatives::macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len
 pub use judging::judge::{BIDS_MAX, DspAnswer, Judge, JudgedBid, Judgement, ResponseFate, judge};
 pub use judging::win_cost::{WinCost, win_cost};
 pub use market::enrichment::{
-    ENRICHMENT_BYTES_MAX, ENRICHMENTS_MAX, Enrichment, EnrichmentPlace, RequestValue,
+    ENRICHMENT_BYTES_MAX, ENRICHMENTS_MAX, Enrichment, EnrichmentLoad, EnrichmentPlace,
+    RequestValue,
 };
 pub use market::lifetimes::Lifetimes;
 pub use market::rates::Rates;

@@ -5,6 +5,7 @@ pub(crate) mod answers;
 mod client;
 pub(crate) mod clock;
 mod flights;
+mod folder;
 pub(crate) mod gate;
 
 use std::cell::RefCell;
@@ -29,7 +30,7 @@ use tokio::task::coop::consume_budget;
 
 use crate::config::ProviderCallLimits;
 use crate::counters::LookupCounts;
-use crate::maps::LoadedMaps;
+use crate::maps::{FILE, LoadedMaps};
 use answers::{
     AnswerSource, CallKey, CallRecords, FailureKind, ProviderCallAnswer, ProviderCallFailure,
 };
@@ -265,9 +266,11 @@ impl ProviderCalls {
         let headers = &self.maps.headers[key.call.provider];
         let limits =
             AnswerLimits { bytes_max: self.limits.answer_bytes, timeout: provider.timeout };
-        let Some(body) = client::get(&self.client, &url, headers, limits).await? else {
-            return Ok(ReadAnswer::default());
+        let body = match url.strip_prefix(FILE) {
+            Some(path) => folder::read(path, limits).await?,
+            None => client::get(&self.client, &url, headers, limits).await?,
         };
+        let Some(body) = body else { return Ok(ReadAnswer::default()) };
         let schema = Arc::clone(&self.schemas[key.call.provider][key.call.call]);
         let read = read(Arc::clone(&self.maps), key.call, schema, body).await;
         read.map_err(|error| AttemptFailure::Failed(error.to_string()))

@@ -30,4 +30,8 @@ pub(crate) struct LookupCounts {
     pub remembered_none: Counter,
     /// Those that failed.
     pub refresh_failures: Counter,
+    /// Times that all values of a rule were loaded.
+    pub loads: Counter,
+    /// Times that they could not be.
+    pub load_failures: Counter,
 }

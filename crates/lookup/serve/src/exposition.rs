@@ -19,7 +19,7 @@ use crate::thread::{LookupLaneReport, LookupShared};
 /// A counter: name, help and source.
 type LookupCount = (&'static str, &'static str, fn(&LookupCounts) -> &Counter);
 
-const COUNTS: [LookupCount; 13] = [
+const COUNTS: [LookupCount; 15] = [
     ("lookup_queries", "Queries that began.", |counts| &counts.queries),
     ("lookup_done", "Queries answered completely.", |counts| &counts.done),
     ("lookup_partial", "Queries answered in part.", |counts| &counts.partial),
@@ -41,6 +41,10 @@ const COUNTS: [LookupCount; 13] = [
     ("lookup_memory_failures", "Look-ups for the memory that failed.", |counts| {
         &counts.refresh_failures
     }),
+    ("lookup_memory_loads", "Queries whose records are all in memory, each time.", |counts| {
+        &counts.loads
+    }),
+    ("lookup_memory_load_failures", "Such queries that failed.", |counts| &counts.load_failures),
 ];
 
 /// Adds the metrics.

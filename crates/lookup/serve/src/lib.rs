@@ -20,7 +20,7 @@ mod thread;
 
 pub use config::{LookupConfig, LookupLimits, ProviderCallLimits};
 pub use memory::{
-    FieldValues, LOOKUP_MEMORIES, LookupMemories, LookupMemory, MemoryRule, NotRemembered,
-    RememberedValue,
+    FieldValues, LOOKUP_MEMORIES, LookupMemories, LookupMemory, MemoryLoad, MemoryRule,
+    NotRemembered, RememberedValue,
 };
 pub use service::{Lookup, MapProblems, check_maps};

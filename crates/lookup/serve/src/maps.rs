@@ -13,6 +13,7 @@ use runtime::config::{ConfigProblem, load, matching};
 
 use file::{MapFile, TablePlace};
 
+pub(crate) use file::FILE;
 pub use file::read;
 
 /// The providers, and what is secret about them.
@@ -46,7 +47,10 @@ pub fn load_maps(folder: &Path, pattern: &str) -> Result<LoadedMaps, Vec<ConfigP
     for path in &paths {
         let shown = path.strip_prefix(folder).unwrap_or(path).display().to_string();
         match load(path, read) {
-            Ok(file) => add(&mut maps, &mut places, file, &shown),
+            Ok(mut file) => {
+                resolve_folders(&mut file, path.parent().unwrap_or(folder));
+                add(&mut maps, &mut places, file, &shown);
+            }
             Err(found) => problems.extend(found.iter().map(|problem| {
                 let file = problem.file.clone().or_else(|| Some(shown.clone()));
                 ConfigProblem { file, ..problem.clone() }
@@ -58,6 +62,17 @@ pub fn load_maps(folder: &Path, pattern: &str) -> Result<LoadedMaps, Vec<ConfigP
         problems = check(&maps.map).into_iter().map(|found| placed(&places, found)).collect();
     }
     if problems.is_empty() { Ok(maps) } else { Err(problems) }
+}
+
+/// Makes folders of files absolute, which are relative to that of the map.
+fn resolve_folders(file: &mut MapFile, folder: &Path) {
+    for provider in &mut file.map.providers {
+        for (_, url) in &mut provider.instances {
+            if let Some(relative) = url.strip_prefix(FILE) {
+                *url = format!("{FILE}{}", folder.join(relative).display());
+            }
+        }
+    }
 }
 
 /// Where the tables of a map are: file, line and path of keys.

@@ -7,6 +7,6 @@ pub(crate) mod refresh;
 mod rule;
 mod values;
 
-pub use rule::{FieldValues, MemoryRule};
+pub use rule::{FieldValues, MemoryLoad, MemoryRule};
 pub(crate) use values::RuleQueue;
 pub use values::{LOOKUP_MEMORIES, LookupMemories, LookupMemory, NotRemembered, RememberedValue};

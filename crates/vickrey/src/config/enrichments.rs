@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use exchange_core::{ENRICHMENT_BYTES_MAX, Enrichment, EnrichmentOutcome, KnownData};
+use exchange_core::{
+    ENRICHMENT_BYTES_MAX, Enrichment, EnrichmentLoad, EnrichmentOutcome, KnownData,
+};
 use exchange_serve::{
     ENRICHMENT_MEMORIES, EnrichmentMemories, EnrichmentMemory, SharedEnrichmentMemory,
 };
 use lookup_serve::{
-    LOOKUP_MEMORIES, LookupMemories, LookupMemory, MemoryRule, NotRemembered, RememberedValue,
+    LOOKUP_MEMORIES, LookupMemories, LookupMemory, MemoryLoad, MemoryRule, NotRemembered,
+    RememberedValue,
 };
 use runtime::service::{Ports, ServiceError};
 
@@ -25,8 +28,8 @@ pub(crate) struct LinkedMemories(pub LookupMemories);
 impl EnrichmentMemories for LinkedMemories {
     fn open(&self, enrichment: &Enrichment) -> Result<SharedEnrichmentMemory, String> {
         // Where the value comes from makes no difference.
-        let Enrichment { name, key, fields, place, .. } = enrichment;
-        let identity = format!("{name:?} {key:?} {fields:?} {place:?}");
+        let Enrichment { name, key, fields, place, load, .. } = enrichment;
+        let identity = format!("{name:?} {key:?} {fields:?} {place:?} {load:?}");
         let memory = self.0.open(&identity, rule(enrichment), enrichment.stale)?;
         Ok(SharedEnrichmentMemory(Arc::new(LinkedMemory(memory))))
     }
@@ -40,6 +43,10 @@ pub(super) fn rule(enrichment: &Enrichment) -> MemoryRule {
         fields: enrichment.fields.iter().map(ToString::to_string).collect(),
         bytes_max: ENRICHMENT_BYTES_MAX,
         render: Box::new(move |values| rendered.text(values)),
+        load: enrichment.load.as_ref().map(|EnrichmentLoad { query, every }| MemoryLoad {
+            query: query.to_string(),
+            every: *every,
+        }),
     }
 }
 

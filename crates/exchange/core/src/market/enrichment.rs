@@ -28,8 +28,19 @@ pub struct Enrichment {
     pub place: EnrichmentPlace,
     /// Whether an auction without the data is not held.
     pub is_required: bool,
-    /// How long expired data is still added while it is fetched again.
+    /// How long expired data is still added while it is looked up again.
     pub stale: Duration,
+    /// None: values are looked up one by one.
+    pub load: Option<EnrichmentLoad>,
+}
+
+/// A look-up of the data about all values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnrichmentLoad {
+    /// The query.
+    pub query: Box<str>,
+    /// How often it is asked.
+    pub every: Duration,
 }
 
 /// A value of a request that data can be about.

@@ -21,6 +21,7 @@ fn enrichment(value: RequestValue, place: EnrichmentPlace) -> Enrichment {
         place,
         is_required: false,
         stale: Duration::ZERO,
+        load: None,
     }
 }
 

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use exchange_core::record::ENRICHMENT_NAME_MAX;
-use exchange_core::{ENRICHMENTS_MAX, Enrichment, EnrichmentPlace, RequestValue};
-use runtime::config::{Required, Section, secs};
+use exchange_core::{ENRICHMENTS_MAX, Enrichment, EnrichmentLoad, EnrichmentPlace, RequestValue};
+use runtime::config::{Optional, Required, Section, secs};
 
 use super::unique_ids::UniqueIds;
 
@@ -79,9 +79,26 @@ fn read(s: &mut Section<'_>) -> Enrichment {
             "stale",
             "10m",
             Duration::ZERO..=secs(30 * 86_400),
-            "How long expired data is still added while it is fetched again.",
+            "How long expired data is still added while it is looked up again.",
         ),
+        load: read_load(s),
     }
+}
+
+fn read_load(s: &mut Section<'_>) -> Option<EnrichmentLoad> {
+    let query: Option<String> = s.text(
+        "load",
+        Optional("user"),
+        "Query of [lookup] whose records are all kept in memory, each as the data about the value that \
+         is its `key`. Absent: values are looked up one by one.",
+    );
+    let every = s.duration(
+        "load_every",
+        "1h",
+        secs(1)..=secs(30 * 86_400),
+        "How often the query of `load` is asked.",
+    );
+    Some(EnrichmentLoad { query: query?.into(), every })
 }
 
 fn read_fields(s: &mut Section<'_>) -> Vec<Box<str>> {

@@ -5,7 +5,7 @@ use runtime::config::{Section, default_toml, describe, parse};
 
 use super::dsp::OWN_HEADERS;
 use super::*;
-use exchange_core::AdSize;
+use exchange_core::{AdSize, EnrichmentLoad};
 
 const DSP: &str = "[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:9001/bid\"\n";
 
@@ -242,6 +242,10 @@ fn enrichments() {
     assert!(!usual.is_required && usual.is_personal());
     assert_eq!(usual.stale, Duration::from_secs(600));
     assert!(!enrichment("value = \"page\"\ninto = \"ext\"").is_personal());
+    let hour = Duration::from_secs(3_600);
+    let load = EnrichmentLoad { query: "user".into(), every: hour };
+    assert_eq!(enrichment(&format!("{user}\nload = \"user\"")).load, Some(load));
+    assert_eq!(usual.load, None);
     assert!(enrichment("value = \"city\"\ninto = \"user.data\"").is_personal());
     check(
         &one("value = \"user.id\"\ninto = \"ext\""),

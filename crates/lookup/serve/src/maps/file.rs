@@ -12,6 +12,9 @@ use lookup_core::map::{
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use url::Url;
 
+/// Begins the URL of a provider that is a folder of files.
+pub(crate) const FILE: &str = "file:";
+
 /// What a file describes, and where.
 #[derive(Debug)]
 pub struct MapFile {
@@ -87,7 +90,8 @@ fn read_provider(s: &mut Section<'_>) -> ReadProvider {
         "url",
         Required("https://dbs.example.com/api"),
         base_url,
-        "URL before the paths of the calls.",
+        "URL before the paths of the calls: http, https, or `file:` and a folder of files, relative to \
+         this file.",
     );
     let instance =
         s.text("instance", "default", "Name of the instance at `url`, which is the default.");
@@ -341,6 +345,15 @@ fn read_key_parameter(s: &mut Section<'_>, key: String) -> KeyParameter {
 
 /// A URL that paths can be appended to.
 fn base_url(text: &str) -> Result<String, String> {
+    if let Some(folder) = text.strip_prefix(FILE) {
+        let form = "a folder of files needs the form \"file:folder\"";
+        let is_url = folder.starts_with("//");
+        return if folder.is_empty() || is_url {
+            Err(form.to_owned())
+        } else {
+            Ok(text.to_owned())
+        };
+    }
     let is_base = |url: &Url| {
         let is_plain = url.query().is_none() && url.fragment().is_none();
         let has_user = !url.username().is_empty() || url.password().is_some();

@@ -1,21 +1,24 @@
 //! Look-ups of single values, on the look-up thread.
 
+use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lookup_core::plan::plan;
-use lookup_core::records::{MergedRecords, RecordValue, value_at};
+use lookup_core::query::{QueryLimits, parse};
+use lookup_core::records::{MergedRecord, MergedRecords, RecordValue, primary_fields, value_at};
 use lookup_core::schedule::{CallClass, LookupUser};
 use runtime::process::unix_ms;
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::UnboundedReceiver;
-use tracing::debug;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
+use tokio::time::sleep;
+use tracing::{debug, info, warn};
 
 use super::entry::{AGAIN_AFTER_MS, MemoryEntry};
-use super::rule::{FieldValues, MemoryRule};
-use super::values::{MemoryRefresh, OpenRule, RuleQueue};
+use super::rule::{FieldValues, MemoryLoad, MemoryRule};
+use super::values::{LoadedValues, MemoryRefresh, OpenRule, RuleQueue};
 use crate::calls::ProviderCalls;
 use crate::config::LookupLimits;
 use crate::counters::LookupCounts;
@@ -25,6 +28,10 @@ use crate::queries::execution::{QueryRun, fetch};
 
 /// Most look-ups of a rule that run at a time.
 const RUNNING_MAX: usize = 256;
+/// Time of a query that loads all values.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(600);
+/// What could not be loaded is loaded again after so long at most.
+const LOAD_AGAIN: Duration = Duration::from_secs(10);
 /// Time of a look-up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Most values of a field that count.
@@ -41,13 +48,78 @@ pub(crate) struct MemoryFetcher {
 impl MemoryFetcher {
     /// Looks up values until no rule can be opened any more. A rule that is slow delays no other.
     pub async fn run(self: Rc<Self>, mut queues: UnboundedReceiver<RuleQueue>) {
-        while let Some(queue) = queues.recv().await {
-            tokio::task::spawn_local(Rc::clone(&self).run_rule(queue));
+        while let Some(RuleQueue { rule, values }) = queues.recv().await {
+            let is_loaded = rule.upgrade().is_some_and(|open| open.rule.load.is_some());
+            if is_loaded {
+                tokio::task::spawn_local(Rc::clone(&self).load_again_and_again(rule));
+            } else {
+                tokio::task::spawn_local(Rc::clone(&self).run_rule(values));
+            }
         }
     }
 
+    /// Loads all values of a rule, until nobody has it open any more.
+    async fn load_again_and_again(self: Rc<Self>, rule: Weak<OpenRule>) {
+        while let Some(open) = rule.upgrade() {
+            let Some(load) = open.rule.load.clone() else { return };
+            let wait = match self.load(&open, &load).await {
+                Ok(count) => {
+                    self.counts.loads.increment();
+                    info!(query = load.query, values = count, "values are in memory");
+                    load.every
+                }
+                Err(reason) => {
+                    self.counts.load_failures.increment();
+                    warn!(query = load.query, reason, "values cannot be loaded into memory");
+                    load.every.min(LOAD_AGAIN)
+                }
+            };
+            drop(open);
+            sleep(wait).await;
+        }
+    }
+
+    /// Loads all values of a rule. Returns how many there are, or why there are none.
+    async fn load(&self, open: &Arc<OpenRule>, load: &MemoryLoad) -> Result<usize, String> {
+        let (map, vocabulary) = (&self.maps.map, self.maps.map.vocabulary());
+        let query = parse(&load.query, &vocabulary, QueryLimits::default());
+        let query = query.map_err(|error| error.to_string())?;
+        let run = QueryRun {
+            plan: plan(map, &query).map_err(|error| error.to_string())?,
+            entry: QueryEntry::new(query),
+            class: CallClass::Background,
+            user: LookupUser(open.id.into()),
+            timeout: LOAD_TIMEOUT,
+            limits: self.limits,
+        };
+        let ended = fetch(Rc::clone(&self.calls), Arc::clone(&self.maps), &run).await;
+        let known = ended.known.filter(|known| known.is_complete);
+        let failed = || {
+            let calls = run.entry.progress();
+            let reason = calls.calls.iter().find_map(|call| call.reason.as_deref());
+            ended.reason.as_deref().or(reason).unwrap_or("its answer is not complete").to_owned()
+        };
+        let known = known.ok_or_else(failed)?;
+        let every = u64::try_from(load.every.as_millis()).unwrap_or(u64::MAX);
+        let loaded = LoadedValues {
+            fetched: known.fetched_unix_ms,
+            // One load may fail.
+            expires: unix_ms().saturating_add(every.saturating_mul(2)),
+            ..LoadedValues::default()
+        };
+        let (open, maps) = (Arc::clone(open), Arc::clone(&self.maps));
+        let reading = move || {
+            let primary = primary_fields(&maps.map, std::slice::from_ref(&open.rule.key));
+            let loaded = texts_by_value(&open, &known.records, &primary[0], loaded)?;
+            let count = loaded.texts.len();
+            open.loaded.store(Some(Arc::new(loaded)));
+            Ok(count)
+        };
+        tokio::task::spawn_blocking(reading).await.expect("reading records does not panic")
+    }
+
     /// Looks up the values of a rule until nobody has it open any more.
-    async fn run_rule(self: Rc<Self>, mut queue: RuleQueue) {
+    async fn run_rule(self: Rc<Self>, mut queue: Receiver<MemoryRefresh>) {
         let places = Arc::new(Semaphore::new(RUNNING_MAX));
         while let Some(refresh) = queue.recv().await {
             let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
@@ -87,7 +159,8 @@ impl MemoryFetcher {
             debug!(key = open.rule.key, reason = ended.reason, "a look-up for the memory failed");
             return;
         };
-        let text = text_of(&open.rule, &known.records);
+        let records: Vec<_> = known.records.records.iter().collect();
+        let text = text_of(&open.rule, &known.records.fields, &records);
         let counted =
             if text.is_some() { &self.counts.remembered } else { &self.counts.remembered_none };
         counted.increment();
@@ -109,12 +182,39 @@ impl Drop for ValueUnderWay<'_> {
     }
 }
 
+/// The texts of all records, by the values of a field.
+fn texts_by_value(
+    open: &OpenRule,
+    records: &MergedRecords,
+    primary: &str,
+    mut loaded: LoadedValues,
+) -> Result<LoadedValues, String> {
+    /// Bytes around a value: of the table, and of two allocations.
+    const OVERHEAD: usize = 80;
+    let at = records.field(primary).ok_or_else(|| format!("no record has `{primary}`"))?;
+    let mut by_value: HashMap<Box<str>, Vec<&MergedRecord>> = HashMap::new();
+    for record in &records.records {
+        let value = value_at(&record.row, at).text();
+        by_value.entry((*value).into()).or_default().push(record);
+    }
+    for (value, of_value) in by_value {
+        let Some(text) = text_of(&open.rule, &records.fields, &of_value) else { continue };
+        loaded.bytes += (value.len() + text.len() + OVERHEAD) as u64;
+        if open.bytes_max() < loaded.bytes {
+            let most = open.bytes_max();
+            return Err(format!("the values need more than the {most} bytes of lookup.memory"));
+        }
+        loaded.texts.insert(value, text.into());
+    }
+    Ok(loaded)
+}
+
 /// The text of a value's records. Of too many values, only the first count.
-fn text_of(rule: &MemoryRule, records: &MergedRecords) -> Option<String> {
+fn text_of(rule: &MemoryRule, names: &[String], records: &[&MergedRecord]) -> Option<String> {
     let mut most = VALUES_MAX;
     while most > 0 {
         let fields = rule.fields.iter();
-        let values: Vec<_> = fields.map(|field| values_of(records, field, most)).collect();
+        let values: Vec<_> = fields.map(|field| values_of(names, records, field, most)).collect();
         let text = (rule.render)(&values)?;
         if text.len() <= rule.bytes_max {
             return Some(text);
@@ -125,9 +225,9 @@ fn text_of(rule: &MemoryRule, records: &MergedRecords) -> Option<String> {
 }
 
 /// The first scalars of a field, each once.
-fn values_of(records: &MergedRecords, field: &str, most: usize) -> FieldValues {
-    let Some(at) = records.field(field) else { return FieldValues::new() };
-    let items = records.records.iter().flat_map(|record| match value_at(&record.row, at) {
+fn values_of(names: &[String], records: &[&MergedRecord], field: &str, most: usize) -> FieldValues {
+    let Some(at) = names.iter().position(|name| name == field) else { return FieldValues::new() };
+    let items = records.iter().flat_map(|record| match value_at(&record.row, at) {
         RecordValue::Absent => Vec::new(),
         RecordValue::Json(json) => match &**json {
             Value::Array(items) => items.clone(),

@@ -1,10 +1,13 @@
 //! What is looked up for a value.
 
 use std::fmt;
+use std::time::Duration;
 
 use lookup_core::map::ProviderMap;
 use lookup_core::plan::{PlanError, Rejection, plan};
-use lookup_core::query::{LookupQuery, QueryCondition, QueryTest, QueryValue};
+use lookup_core::query::{
+    LookupQuery, QueryCondition, QueryLimits, QueryTest, QueryValue, Vocabulary, parse,
+};
 
 /// JSON scalars of one field, each once, in the order of the records.
 pub type FieldValues = Vec<String>;
@@ -22,6 +25,17 @@ pub struct MemoryRule {
     pub bytes_max: usize,
     /// Makes the text that is remembered.
     pub render: Render,
+    /// None: values are looked up one by one.
+    pub load: Option<MemoryLoad>,
+}
+
+/// A query whose records are all remembered, each as that of the value that is its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLoad {
+    /// The query, without stages.
+    pub query: String,
+    /// How often it is asked.
+    pub every: Duration,
 }
 
 impl fmt::Debug for MemoryRule {
@@ -72,6 +86,9 @@ impl MemoryRule {
                 return Err(format!("`{key}` has no attribute `{attribute}`, only {attributes}"));
             }
         }
+        if let Some(load) = &self.load {
+            return self.check_load(map, &vocabulary, load);
+        }
         match plan(map, &self.query("x")) {
             // Another value may be like the pattern.
             Err(PlanError::AllRejected(calls))
@@ -81,6 +98,26 @@ impl MemoryRule {
             }
             planned => planned.map(drop).map_err(|error| error.to_string()),
         }
+    }
+}
+
+impl MemoryRule {
+    fn check_load(
+        &self,
+        map: &ProviderMap,
+        vocabulary: &Vocabulary,
+        load: &MemoryLoad,
+    ) -> Result<(), String> {
+        let query = parse(&load.query, vocabulary, QueryLimits::default());
+        let query = query.map_err(|error| format!("the query to load is wrong: {error}"))?;
+        if !query.pipe.is_empty() {
+            return Err("the query to load must have no stages".to_owned());
+        }
+        let wanted = self.query("x").fields.into_iter().chain([self.key.clone()]);
+        if let Some(key) = wanted.into_iter().find(|key| !query.fields.contains(key)) {
+            return Err(format!("the query to load must ask for `{key}` too"));
+        }
+        plan(map, &query).map(drop).map_err(|error| error.to_string())
     }
 }
 

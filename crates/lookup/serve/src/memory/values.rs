@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use quick_cache::sync::Cache;
 use runtime::service::Port;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedSender, channel};
@@ -44,13 +45,31 @@ struct OpenRules {
     next: u32,
 }
 
-/// Values of one rule that wait to be looked up.
-pub(crate) type RuleQueue = Receiver<MemoryRefresh>;
+/// A rule whose values are to be looked up, or loaded.
+pub(crate) struct RuleQueue {
+    pub(super) rule: Weak<OpenRule>,
+    /// Values that wait to be looked up.
+    pub(super) values: Receiver<MemoryRefresh>,
+}
+
+/// All values of a rule, as of one query.
+#[derive(Default)]
+pub(super) struct LoadedValues {
+    pub texts: HashMap<Box<str>, Arc<str>>,
+    /// Of memory.
+    pub bytes: u64,
+    /// When the oldest of them were fetched, in milliseconds since 1970.
+    pub fetched: u64,
+    /// From then on they are stale.
+    pub expires: u64,
+}
 
 /// A rule in use.
 pub(super) struct OpenRule {
     pub id: u32,
     pub rule: MemoryRule,
+    /// None until all values are loaded, if they are to be.
+    pub loaded: ArcSwapOption<LoadedValues>,
     shared: Arc<SharedMemory>,
     queue: Sender<MemoryRefresh>,
 }
@@ -121,19 +140,27 @@ impl LookupMemories {
         }
         open.by_identity.retain(|_, rule| rule.strong_count() > 0);
         open.next += 1;
-        let (queue, refreshes) = channel(WAITING_MAX);
-        let shared = Arc::clone(&self.0);
-        let rule = Arc::new(OpenRule { id: open.next, rule, shared, queue });
+        let (queue, values) = channel(WAITING_MAX);
+        let (shared, loaded) = (Arc::clone(&self.0), ArcSwapOption::empty());
+        let rule = Arc::new(OpenRule { id: open.next, rule, loaded, shared, queue });
         // Fails only if the thread has ended: then nothing is looked up.
-        drop(self.0.queues.send(refreshes));
+        drop(self.0.queues.send(RuleQueue { rule: Arc::downgrade(&rule), values }));
         open.by_identity.insert(identity.to_owned(), Arc::downgrade(&rule));
         Ok(LookupMemory { rule, stale })
     }
 
     /// How many values there are, their bytes, and how many look-ups were not begun.
     pub(crate) fn occupancy(&self) -> (usize, u64, u64) {
-        let SharedMemory { entries, dropped, .. } = &*self.0;
-        (entries.len(), entries.weight(), dropped.load(Relaxed))
+        let SharedMemory { entries, dropped, open, .. } = &*self.0;
+        let (mut values, mut bytes) = (entries.len(), entries.weight());
+        let open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        for loaded in
+            open.by_identity.values().filter_map(|rule| rule.upgrade()?.loaded.load_full())
+        {
+            values += loaded.texts.len();
+            bytes += loaded.bytes;
+        }
+        (values, bytes, dropped.load(Relaxed))
     }
 }
 
@@ -147,6 +174,9 @@ impl LookupMemory {
         // A `*` would stand for other values.
         if value.is_empty() || VALUE_BYTES_MAX < value.len() || value.contains('*') {
             return Err(NotRemembered::Unfit);
+        }
+        if self.rule.rule.load.is_some() {
+            return self.find_loaded(value, now);
         }
         let key = MemoryKeyRef { rule: self.rule.id, value };
         let Some(entry) = self.rule.shared.entries.get(&key) else {
@@ -165,7 +195,28 @@ impl LookupMemory {
     }
 }
 
+impl LookupMemory {
+    /// Among the values that are loaded all at once.
+    fn find_loaded(&self, value: &str, now: u64) -> Result<RememberedValue, NotRemembered> {
+        let loaded = self.rule.loaded.load();
+        let loaded = loaded.as_deref().ok_or(NotRemembered::Unknown)?;
+        if loaded.expires.saturating_add(self.stale) <= now {
+            return Err(NotRemembered::Unknown);
+        }
+        Ok(RememberedValue {
+            text: loaded.texts.get(value).cloned(),
+            age: Duration::from_millis(now.saturating_sub(loaded.fetched)),
+            is_stale: loaded.expires <= now,
+        })
+    }
+}
+
 impl OpenRule {
+    /// Most bytes of values that are loaded.
+    pub fn bytes_max(&self) -> u64 {
+        self.shared.entries.capacity()
+    }
+
     fn entry(&self, value: &str) -> Option<Arc<MemoryEntry>> {
         self.shared.entries.get(&MemoryKeyRef { rule: self.id, value })
     }

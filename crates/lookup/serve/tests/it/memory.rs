@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use faults::process::isolated;
 use lookup_serve::NotRemembered::{Unfit, Unknown};
-use lookup_serve::{FieldValues, LookupMemory, MemoryRule, RememberedValue};
+use lookup_serve::{FieldValues, LookupMemory, MemoryLoad, MemoryRule, RememberedValue};
 use runtime::process::unix_ms;
 use stats_alloc::Region;
 use testbed::provider::{ProviderAct, ProviderOptions, farm_map};
@@ -23,6 +23,7 @@ fn rule(fields: &[&str]) -> MemoryRule {
             let all = fields.concat();
             (!all.is_empty()).then(|| all.join(","))
         }),
+        load: None,
     }
 }
 
@@ -236,6 +237,112 @@ fn a_value_is_never_taken_for_several() {
     until("it has failed", || failures() == 1);
     known(&memory, "u1");
     assert_eq!(requests(&farm), 1);
+}
+
+/// Users in a file.
+const USERS: &str = r#"
+[[key]]
+name = "user"
+primary = "id"
+
+[[provider]]
+name = "crm"
+url = "file:@"
+
+[[provider.call]]
+name = "users"
+gives = ["user"]
+path = "/users.csv"
+format = "csv"
+ttl = "0s"
+fields = { id = "user.id", segment = "user.segment" }
+"#;
+
+fn users(query: &str) -> MemoryRule {
+    let load = MemoryLoad { query: query.to_owned(), every: Duration::from_secs(1) };
+    let fields = vec!["user.segment".to_owned()];
+    MemoryRule { key: "user".to_owned(), fields, load: Some(load), ..rule(&[]) }
+}
+
+#[test]
+fn a_file_is_loaded_whole_and_again_and_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("users.csv");
+    std::fs::write(&file, "id,segment\nu1,a\nu2,b\nu1,c\n").expect("a file");
+    let map = USERS.replace('@', &folder.path().display().to_string());
+    let lookups = Lookups::start(&map, "memory = \"64KiB\"");
+    let memory = open(&lookups, "users", users("user"));
+    assert_eq!(memory.find("u1", unix_ms()), Err(Unknown));
+    let text = |value: &str| known(&memory, value).text;
+    // The first of two records of one user counts, as everywhere.
+    assert_eq!((text("u1").as_deref(), text("u2").as_deref()), (Some("\"a\""), Some("\"b\"")));
+    assert_eq!(text("u3"), None, "the file has all there are");
+    std::fs::write(&file, "id,segment\nu3,d\n").expect("a file");
+    until("it is loaded again", || text("u3").is_some());
+    assert_eq!((text("u1"), lookups.metric("vickrey_lookup_memory_values")), (None, 1));
+    // What cannot be loaded, or is too much, leaves what is there.
+    std::fs::remove_file(&file).expect("it is there");
+    let failures = || lookups.metric("vickrey_lookup_memory_load_failures_total");
+    until("it cannot be loaded", || failures() > 0);
+    assert!(text("u3").is_some());
+    let many: String = (0..1_000).map(|at| format!("u{at},s\n")).collect();
+    let before = failures();
+    std::fs::write(&file, format!("id,segment\n{many}")).expect("a file");
+    until("it is too much", || failures() > before + 1);
+    assert_eq!(text("u3").as_deref(), Some("\"d\""));
+    let now = unix_ms() + 3_000;
+    assert!(memory.find("u3", now).is_ok_and(|it| it.is_stale), "the load is overdue");
+    assert_eq!(memory.find("u3", now + 3_600_000), Err(Unknown), "it is too old");
+}
+
+#[test]
+fn a_query_to_load_is_checked() {
+    let map = USERS.replace('@', "nowhere");
+    let lookups = Lookups::start(&map, "");
+    let check = |query: &str, want: &str| {
+        let error = lookups.memories().open(query, users(query), STALE).map(drop).unwrap_err();
+        assert!(error.contains(want), "{error}");
+    };
+    check("usr", "did you mean `user`?");
+    check("user | limit 5", "must have no stages");
+    check("", "the query is empty");
+    let other = map.replace("gives = [\"user\"]", "gives = [\"user\", \"seat\"]");
+    let other = other.replace("segment = ", "seat = \"seat.name\", segment = ");
+    let lookups = Lookups::start(&format!("[[key]]\nname = \"seat\"\n{other}"), "");
+    let error = lookups.memories().open("seats", users("seat"), STALE).map(drop).unwrap_err();
+    assert!(error.contains("must ask for `user` too"), "{error}");
+}
+
+/// Nor does a query's value lead out of the folder.
+#[test]
+fn files_are_answers_and_what_is_no_file_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(folder.path().join("in/a")).expect("a folder");
+    std::fs::write(folder.path().join("secret"), "id,segment\nx,y\n").expect("a file");
+    std::fs::write(folder.path().join("in/u1"), "id,segment\nu1,a\n").expect("a file");
+    let map = USERS.replace('@', &folder.path().join("in").display().to_string());
+    let path = "path = \"/{user}\"";
+    let parameter =
+        "\n[[provider.call.parameter]]\nname = \"user\"\nkey = \"user\"\nrequired = true\n";
+    let map = map.replace("path = \"/users.csv\"", path) + parameter;
+    let lookups = Lookups::start(&map, "answer_max = \"1KiB\"");
+    let query = |user: &str| lookups.query(&format!("user user=\"{user}\""), "");
+    assert_eq!(query("u1")["rows"][0]["record"]["user"]["segment"], "a");
+    for (user, want) in
+        [("u2", "No such file"), ("a", "is no file"), ("../secret", "No such file"), ("..", "")]
+    {
+        let answer = query(user);
+        assert_eq!(
+            (&answer["status"], &answer["total"]),
+            (&"failed".into(), &0.into()),
+            "{answer}"
+        );
+        let reason = answer["providers"][0]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains(want), "{reason}");
+    }
+    std::fs::write(folder.path().join("in/big"), "x".repeat(1_025)).expect("a file");
+    let reason = query("big")["providers"][0]["reason"].clone();
+    assert!(reason.as_str().is_some_and(|it| it.contains("more than 1024 bytes")), "{reason}");
 }
 
 #[test]

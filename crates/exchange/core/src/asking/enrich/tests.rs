@@ -34,6 +34,7 @@ fn enrichment(name: &str, value: RequestValue, place: EnrichmentPlace) -> Enrich
         place,
         is_required: false,
         stale: Duration::ZERO,
+        load: None,
     }
 }
 

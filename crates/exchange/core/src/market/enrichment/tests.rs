@@ -14,6 +14,7 @@ fn check(place: EnrichmentPlace, fields: &[(&str, &[&str])], want: Option<&str>)
         place,
         is_required: false,
         stale: Duration::ZERO,
+        load: None,
     };
     let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
     let values: Vec<Vec<String>> = fields.iter().map(|(_, values)| owned(values)).collect();

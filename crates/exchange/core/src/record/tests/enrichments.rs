@@ -28,6 +28,7 @@ fn case(required: Option<usize>) -> Case {
         place: EnrichmentPlace::UserData,
         is_required: Some(at) == required,
         stale: Duration::ZERO,
+        load: None,
     };
     case.market.enrichments = (0..3).map(enrichment).collect();
     case
