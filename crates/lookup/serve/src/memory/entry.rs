@@ -48,19 +48,21 @@ pub(super) struct MemoryEntry {
     pub fetched: u64,
     /// From then on it is looked up again.
     pub expires: u64,
-    /// Not before then, and [`UNDER_WAY`].
+    /// Whether a provider did not say its part.
+    pub lacks_part: bool,
+    /// Not before then, or [`UNDER_WAY`].
     again: AtomicU64,
 }
 
 impl MemoryEntry {
     /// Of a value that is being looked up for the first time.
     pub fn unknown() -> Self {
-        Self { text: None, fetched: NEVER, expires: NEVER, again: AtomicU64::new(UNDER_WAY) }
+        Self::found(None, NEVER, NEVER, UNDER_WAY)
     }
 
     /// Of a value that has been looked up, and is not before `again`.
     pub fn found(text: Option<Arc<str>>, fetched: u64, expires: u64, again: u64) -> Self {
-        Self { text, fetched, expires, again: AtomicU64::new(again) }
+        Self { text, fetched, expires, lacks_part: false, again: AtomicU64::new(again) }
     }
 
     pub const fn is_known(&self) -> bool {

@@ -142,7 +142,7 @@ impl MemoryFetcher {
         let Ok(plan) = plan(&self.maps.map, &query) else {
             // No provider takes such a value, and none ever will.
             self.counts.remembered_none.increment();
-            open.remember(value, MemoryEntry::found(None, unix_ms(), u64::MAX, u64::MAX), false);
+            open.remember(value, MemoryEntry::found(None, unix_ms(), u64::MAX, u64::MAX));
             return;
         };
         let run = QueryRun {
@@ -167,8 +167,10 @@ impl MemoryFetcher {
         // What is missing is asked for again soon.
         let expires = if known.is_complete { known.expires_unix_ms } else { known.fetched_unix_ms };
         let again = unix_ms().saturating_add(AGAIN_AFTER_MS);
-        let found = MemoryEntry::found(text.map(Arc::from), known.fetched_unix_ms, expires, again);
-        open.remember(value, found, !known.is_complete);
+        let mut found =
+            MemoryEntry::found(text.map(Arc::from), known.fetched_unix_ms, expires, again);
+        found.lacks_part = !known.is_complete;
+        open.remember(value, found);
     }
 }
 

@@ -70,6 +70,8 @@ pub(super) struct OpenRule {
     pub rule: MemoryRule,
     /// None until all values are loaded, if they are to be.
     pub loaded: ArcSwapOption<LoadedValues>,
+    /// For how long expired values are of use, in milliseconds, to who opened it last.
+    stale: AtomicU64,
     shared: Arc<SharedMemory>,
     queue: Sender<MemoryRefresh>,
 }
@@ -136,13 +138,15 @@ impl LookupMemories {
         let stale = u64::try_from(stale.as_millis()).unwrap_or(u64::MAX);
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rule) = open.by_identity.get(identity).and_then(Weak::upgrade) {
+            rule.stale.store(stale, Relaxed);
             return Ok(LookupMemory { rule, stale });
         }
         open.by_identity.retain(|_, rule| rule.strong_count() > 0);
         open.next += 1;
         let (queue, values) = channel(WAITING_MAX);
         let (shared, loaded) = (Arc::clone(&self.0), ArcSwapOption::empty());
-        let rule = Arc::new(OpenRule { id: open.next, rule, loaded, shared, queue });
+        let (id, of_use) = (open.next, AtomicU64::new(stale));
+        let rule = Arc::new(OpenRule { id, rule, loaded, stale: of_use, shared, queue });
         // Fails only if the thread has ended: then nothing is looked up.
         drop(self.0.queues.send(RuleQueue { rule: Arc::downgrade(&rule), values }));
         open.by_identity.insert(identity.to_owned(), Arc::downgrade(&rule));
@@ -193,9 +197,7 @@ impl LookupMemory {
         let age = Duration::from_millis(now.saturating_sub(entry.fetched));
         Ok(RememberedValue { text: entry.text.clone(), age, is_stale })
     }
-}
 
-impl LookupMemory {
     /// Among the values that are loaded all at once.
     fn find_loaded(&self, value: &str, now: u64) -> Result<RememberedValue, NotRemembered> {
         let loaded = self.rule.loaded.load();
@@ -251,11 +253,16 @@ impl OpenRule {
         self.entry(value).is_none_or(|entry| entry.expires <= now)
     }
 
-    /// Remembers what a look-up found: a text or nothing, from when on, and until when. What is
-    /// `partial` does not replace what is complete.
-    pub fn remember(&self, value: &str, found: MemoryEntry, is_partial: bool) {
-        let is_known = |entry: &Arc<MemoryEntry>| entry.is_known();
-        if let Some(known) = self.entry(value).filter(|known| is_partial && is_known(known)) {
+    /// Remembers what a look-up found. What lacks a part does not replace what is complete, while that
+    /// is of use.
+    pub fn remember(&self, value: &str, found: MemoryEntry) {
+        let stale = self.stale.load(Relaxed);
+        let is_better = |known: &Arc<MemoryEntry>| {
+            let is_of_use = found.fetched < known.expires.saturating_add(stale);
+            known.is_known() && !known.lacks_part && is_of_use
+        };
+        if let Some(known) = self.entry(value).filter(|known| found.lacks_part && is_better(known))
+        {
             known.ask_after(found.fetched);
             return;
         }
