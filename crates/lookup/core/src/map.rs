@@ -11,6 +11,6 @@ mod tests;
 
 pub use check::{MapPlace, MapProblem, check};
 pub use model::{
-    CallId, CallPages, CallParameter, KeyParameter, LookupProvider, MapKey, PageCount,
+    CallId, CallPages, CallParameter, FOLDER, KeyParameter, LookupProvider, MapKey, PageCount,
     ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
 };

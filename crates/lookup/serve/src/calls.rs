@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http_kit::client::{AddressRule, ClientOptions, HttpClient};
 use http_kit::dns::SystemNames;
 use http_kit::tls::client_config;
-use lookup_core::map::{CallId, ProviderCall};
+use lookup_core::map::{CallId, FOLDER, ProviderCall};
 use lookup_core::records::{self, RecordLimits, RecordSchema, RecordSet, UnreadableRecords};
 use lookup_core::schedule::{
     AttemptOutcome, CallClass, CallRefusal, LaneStatus, LookupUser, ProviderLaneOptions,
@@ -30,7 +30,7 @@ use tokio::task::coop::consume_budget;
 
 use crate::config::ProviderCallLimits;
 use crate::counters::LookupCounts;
-use crate::maps::{FILE, LoadedMaps};
+use crate::maps::LoadedMaps;
 use answers::{
     AnswerSource, CallKey, CallRecords, FailureKind, ProviderCallAnswer, ProviderCallFailure,
 };
@@ -58,6 +58,8 @@ pub(crate) struct ProviderCalls {
     client: HttpClient,
     /// For calls at a time. The client has room for as many idle connections besides.
     places: Semaphore,
+    /// For files that are read at a time.
+    file_places: Arc<Semaphore>,
     /// By provider and instance.
     gates: Vec<Vec<Rc<LaneGate>>>,
     /// By provider and call.
@@ -101,6 +103,7 @@ impl ProviderCalls {
         let items = limits.cache_bytes / RECORDS_BYTES_TYPICAL;
         Rc::new(Self {
             places: Semaphore::new(limits.connections),
+            file_places: Arc::new(Semaphore::new(folder::READS_MAX)),
             client: HttpClient::new(options, Arc::new(SystemNames::new())),
             gates: gates.collect(),
             schemas: schemas.collect(),
@@ -266,8 +269,8 @@ impl ProviderCalls {
         let headers = &self.maps.headers[key.call.provider];
         let limits =
             AnswerLimits { bytes_max: self.limits.answer_bytes, timeout: provider.timeout };
-        let body = match url.strip_prefix(FILE) {
-            Some(path) => folder::read(path, limits).await?,
+        let body = match url.strip_prefix(FOLDER) {
+            Some(path) => folder::read(path, limits, &self.file_places).await?,
             None => client::get(&self.client, &url, headers, limits).await?,
         };
         let Some(body) = body else { return Ok(ReadAnswer::default()) };

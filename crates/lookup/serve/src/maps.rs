@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hyper::header::HeaderMap;
-use lookup_core::map::{CallId, MapPlace, MapProblem, ProviderMap, check};
+use lookup_core::map::{CallId, FOLDER, MapPlace, MapProblem, ProviderMap, check};
 use runtime::config::{ConfigProblem, load, matching};
 
 use file::{MapFile, TablePlace};
 
-pub(crate) use file::FILE;
 pub use file::read;
 
 /// The providers, and what is secret about them.
@@ -68,8 +67,8 @@ pub fn load_maps(folder: &Path, pattern: &str) -> Result<LoadedMaps, Vec<ConfigP
 fn resolve_folders(file: &mut MapFile, folder: &Path) {
     for provider in &mut file.map.providers {
         for (_, url) in &mut provider.instances {
-            if let Some(relative) = url.strip_prefix(FILE) {
-                *url = format!("{FILE}{}", folder.join(relative).display());
+            if let Some(relative) = url.strip_prefix(FOLDER) {
+                *url = format!("{FOLDER}{}", folder.join(relative).display());
             }
         }
     }

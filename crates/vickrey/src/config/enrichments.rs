@@ -29,7 +29,8 @@ impl EnrichmentMemories for LinkedMemories {
     fn open(&self, enrichment: &Enrichment) -> Result<SharedEnrichmentMemory, String> {
         // Where the value comes from makes no difference.
         let Enrichment { name, key, fields, place, load, .. } = enrichment;
-        let identity = format!("{name:?} {key:?} {fields:?} {place:?} {load:?}");
+        let query = load.as_ref().map(|load| &load.query);
+        let identity = format!("{name:?} {key:?} {fields:?} {place:?} {query:?}");
         let memory = self.0.open(&identity, rule(enrichment), enrichment.stale)?;
         Ok(SharedEnrichmentMemory(Arc::new(LinkedMemory(memory))))
     }

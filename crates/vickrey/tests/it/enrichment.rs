@@ -69,6 +69,10 @@ impl EnrichedExchange {
     }
 
     fn start(enrich: &str) -> Self {
+        Self::start_with(enrich, "timeout = \"20s\"")
+    }
+
+    fn start_with(enrich: &str, slow: &str) -> Self {
         let behaviours = vec![ProviderBehaviour::HEALTHY; 3];
         let (options, server) = (ProviderOptions::default(), ServerOptions::default());
         let farm = testbed::provider::start(&options, behaviours, &server).unwrap();
@@ -76,6 +80,8 @@ impl EnrichedExchange {
         for (port, url) in [7511, 7512, 7513].into_iter().zip(farm.urls()) {
             map = map.replace(&format!("http://127.0.0.1:{port}"), url);
         }
+        // A busy machine must not make a second attempt.
+        let map = map.replace("timeout = \"200ms\"", slow).replace("timeout = \"500ms\"", slow);
         let maps = tempfile::tempdir().unwrap();
         std::fs::write(maps.path().join("audience.toml"), map).unwrap();
         let pattern = maps.path().join("*.toml").display().to_string();
@@ -177,7 +183,7 @@ fn nothing_about_the_user_is_added_or_asked_where_privacy_forbids() {
 fn a_slow_provider_costs_nothing_and_a_required_one_the_auction() {
     let required =
         ENRICH.replacen("into = \"user.data\"", "into = \"user.data\"\nrequired = true", 1);
-    let all = EnrichedExchange::start(&required);
+    let all = EnrichedExchange::start_with(&required, "timeout = \"200ms\"");
     let behave = |at: usize, act| {
         all.farm.set_behaviour(at, ProviderBehaviour { act, share_ppm: 1_000_000 }).unwrap();
     };

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use diagnostics::nearest;
 
 use super::model::{
-    CallId, CallPages, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
+    CallId, CallPages, CallParameter, FOLDER, ParameterSource, ProviderCall, ProviderMap,
+    RecordForm, RecordFormat,
 };
 use crate::query::{DATE, is_key_name, is_name};
 
@@ -40,7 +41,10 @@ pub fn check(map: &ProviderMap) -> Vec<MapProblem> {
     let mut check = MapCheck { map, problems: Vec::new() };
     check.keys();
     check.providers();
-    for (id, _, call) in map.calls() {
+    for (id, provider, call) in map.calls() {
+        if provider.instances.iter().any(|(_, url)| url.starts_with(FOLDER)) {
+            check.file(id, call);
+        }
         check.call(id, call);
         check.parameters(id, call);
     }
@@ -193,6 +197,20 @@ impl MapCheck<'_> {
             if of.batch > 1 && of.joined_by.is_none() {
                 let remedy = "needs `join`: the parameter is in the path, and cannot be repeated";
                 self.note(place, "batch", &of.batch.to_string(), remedy);
+            }
+        }
+    }
+
+    /// A file is as it is: it has no pages, and leaves nothing out.
+    fn file(&mut self, id: CallId, call: &ProviderCall) {
+        if let Some(CallPages { parameter, .. }) = &call.pages {
+            self.note(MapPlace::Call(id), "pages", parameter, "a file has no pages: remove it");
+        }
+        for (at, CallParameter { name, .. }) in call.parameters.iter().enumerate() {
+            if !call.path.contains(&format!("{{{name}}}")) {
+                let remedy =
+                    format!("a file takes parameters in its path: write `{{{name}}}` there");
+                self.note(MapPlace::Parameter(id, at), "name", name, remedy);
             }
         }
     }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::query::{KeyAttributes, Vocabulary};
 
+/// Begins the URL of a provider that is a folder of files.
+pub const FOLDER: &str = "file:";
+
 /// All files of the map together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProviderMap {
@@ -26,7 +29,7 @@ pub struct MapKey {
     pub primary: String,
 }
 
-/// A service that answers calls over HTTP.
+/// A service that answers calls over HTTP, or a folder of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupProvider {
     /// The name: the `system` of queries.

@@ -227,3 +227,32 @@ fn parameters_of_pages_are_their_own() {
         &[(MapPlace::Call(of_call(1, 3)), "pages", "run", remedy)],
     );
 }
+
+#[test]
+fn a_file_takes_parameters_in_its_path_alone() {
+    let mut it = call("x", &["file", "site"], vec![needs("run"), needs("dataset")]);
+    it.path = "/{run}.json".to_owned();
+    it.pages = Some(CallPages {
+        parameter: "from".to_owned(),
+        counts: PageCount::Records,
+        size_parameter: None,
+        size: 10,
+        pages_max: 10,
+    });
+    let at = of_call(1, 0);
+    problems(
+        |map| {
+            map.providers[1].instances[0].1 = "file:data".to_owned();
+            map.providers[1].calls = vec![it];
+        },
+        &[
+            (MapPlace::Call(at), "pages", "from", "a file has no pages: remove it"),
+            (
+                MapPlace::Parameter(at, 1),
+                "name",
+                "dataset",
+                "a file takes parameters in its path: write `{dataset}` there",
+            ),
+        ],
+    );
+}

@@ -2,20 +2,30 @@
 
 use std::fs::{File, metadata};
 use std::io::{self, Read as _};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::client::{AnswerLimits, AttemptFailure};
+
+/// Most files that are read at a time: other answers need threads too.
+pub(crate) const READS_MAX: usize = 2;
 
 /// Reads the file of a path and query, the latter without an effect. Percent-encoded characters stay as
 /// they are: no value leads out of its folder.
 pub(crate) async fn read(
     path: &str,
     limits: AnswerLimits,
+    places: &Arc<Semaphore>,
 ) -> Result<Option<Bytes>, AttemptFailure> {
     let path = path.split_once('?').map_or(path, |(path, _)| path).to_owned();
+    let place = timeout(limits.timeout, Arc::clone(places).acquire_owned()).await;
+    let place = place.map_err(|_| AttemptFailure::TimedOut)?.expect("it is never closed");
     let reading = tokio::task::spawn_blocking(move || {
+        // Given back with the thread, which may hang for longer than it is waited for.
+        let _place = place;
         let declined = |error: io::Error| AttemptFailure::Declined(format!("{path}: {error}"));
         // To open a pipe would wait for somebody to write.
         if !metadata(&path).map_err(declined)?.is_file() {

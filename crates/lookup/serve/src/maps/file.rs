@@ -6,14 +6,11 @@ use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use lookup_core::map::{
-    CallId, CallPages, CallParameter, KeyParameter, LookupProvider, MapKey, MapPlace, PageCount,
-    ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
+    CallId, CallPages, CallParameter, FOLDER, KeyParameter, LookupProvider, MapKey, MapPlace,
+    PageCount, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
 };
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use url::Url;
-
-/// Begins the URL of a provider that is a folder of files.
-pub(crate) const FILE: &str = "file:";
 
 /// What a file describes, and where.
 #[derive(Debug)]
@@ -36,7 +33,7 @@ pub fn read(s: &mut Section<'_>) -> MapFile {
     let mut places = Vec::new();
     let about = "A key: a kind of things that providers know, and that queries may name.";
     let keys = s.tables("key", about, |s| (read_key(s), s.line()));
-    let about = "A provider: a service that answers calls over HTTP.";
+    let about = "A provider: a service that answers calls over HTTP, or a folder of files.";
     let providers = s.tables("provider", about, |s| (read_provider(s), s.line()));
     if keys.is_empty() && providers.is_empty() {
         s.problem("provider", "…", "the file describes nothing: add a [[provider]] or a [[key]]");
@@ -345,7 +342,7 @@ fn read_key_parameter(s: &mut Section<'_>, key: String) -> KeyParameter {
 
 /// A URL that paths can be appended to.
 fn base_url(text: &str) -> Result<String, String> {
-    if let Some(folder) = text.strip_prefix(FILE) {
+    if let Some(folder) = text.strip_prefix(FOLDER) {
         let form = "a folder of files needs the form \"file:folder\"";
         let is_url = folder.starts_with("//");
         return if folder.is_empty() || is_url {

@@ -65,6 +65,11 @@ impl MemoryEntry {
         Self { text, fetched, expires, lacks_part: false, again: AtomicU64::new(again) }
     }
 
+    /// Whether it is to be looked up again.
+    pub const fn is_stale(&self, now: u64) -> bool {
+        self.lacks_part || self.expires <= now
+    }
+
     pub const fn is_known(&self) -> bool {
         self.fetched != NEVER
     }

@@ -62,16 +62,18 @@ impl MemoryFetcher {
     async fn load_again_and_again(self: Rc<Self>, rule: Weak<OpenRule>) {
         while let Some(open) = rule.upgrade() {
             let Some(load) = open.rule.load.clone() else { return };
-            let wait = match self.load(&open, &load).await {
+            let loaded = self.load(&open, &load).await;
+            let every = Duration::from_millis(open.every());
+            let wait = match loaded {
                 Ok(count) => {
                     self.counts.loads.increment();
                     info!(query = load.query, values = count, "values are in memory");
-                    load.every
+                    every
                 }
                 Err(reason) => {
                     self.counts.load_failures.increment();
                     warn!(query = load.query, reason, "values cannot be loaded into memory");
-                    load.every.min(LOAD_AGAIN)
+                    every.min(LOAD_AGAIN)
                 }
             };
             drop(open);
@@ -92,19 +94,21 @@ impl MemoryFetcher {
             timeout: LOAD_TIMEOUT,
             limits: self.limits,
         };
-        let ended = fetch(Rc::clone(&self.calls), Arc::clone(&self.maps), &run).await;
-        let known = ended.known.filter(|known| known.is_complete);
+        let (known, reason) = {
+            let ended = fetch(Rc::clone(&self.calls), Arc::clone(&self.maps), &run).await;
+            (ended.known.filter(|known| known.is_complete), ended.reason)
+        };
         let failed = || {
             let calls = run.entry.progress();
-            let reason = calls.calls.iter().find_map(|call| call.reason.as_deref());
-            ended.reason.as_deref().or(reason).unwrap_or("its answer is not complete").to_owned()
+            let of_call = calls.calls.iter().find_map(|call| call.reason.as_deref());
+            reason.as_deref().or(of_call).unwrap_or("its answer is not complete").to_owned()
         };
         let known = known.ok_or_else(failed)?;
-        let every = u64::try_from(load.every.as_millis()).unwrap_or(u64::MAX);
+        // One load may fail.
+        let overdue = known.fetched_unix_ms.saturating_add(open.every().saturating_mul(2));
         let loaded = LoadedValues {
             fetched: known.fetched_unix_ms,
-            // One load may fail.
-            expires: unix_ms().saturating_add(every.saturating_mul(2)),
+            expires: overdue.max(known.expires_unix_ms),
             ..LoadedValues::default()
         };
         let (open, maps) = (Arc::clone(open), Arc::clone(&self.maps));
@@ -115,7 +119,8 @@ impl MemoryFetcher {
             open.loaded.store(Some(Arc::new(loaded)));
             Ok(count)
         };
-        tokio::task::spawn_blocking(reading).await.expect("reading records does not panic")
+        let read = tokio::task::spawn_blocking(reading).await;
+        read.unwrap_or_else(|_| Err("a defect of this process".to_owned()))
     }
 
     /// Looks up the values of a rule until nobody has it open any more.
@@ -142,7 +147,8 @@ impl MemoryFetcher {
         let Ok(plan) = plan(&self.maps.map, &query) else {
             // No provider takes such a value, and none ever will.
             self.counts.remembered_none.increment();
-            open.remember(value, MemoryEntry::found(None, unix_ms(), u64::MAX, u64::MAX));
+            let now = unix_ms();
+            open.remember(value, MemoryEntry::found(None, now, u64::MAX, u64::MAX), now);
             return;
         };
         let run = QueryRun {
@@ -164,13 +170,12 @@ impl MemoryFetcher {
         let counted =
             if text.is_some() { &self.counts.remembered } else { &self.counts.remembered_none };
         counted.increment();
-        // What is missing is asked for again soon.
-        let expires = if known.is_complete { known.expires_unix_ms } else { known.fetched_unix_ms };
-        let again = unix_ms().saturating_add(AGAIN_AFTER_MS);
-        let mut found =
-            MemoryEntry::found(text.map(Arc::from), known.fetched_unix_ms, expires, again);
+        let (fetched, expires) = (known.fetched_unix_ms, known.expires_unix_ms);
+        let now = unix_ms();
+        let again = now.saturating_add(AGAIN_AFTER_MS);
+        let mut found = MemoryEntry::found(text.map(Arc::from), fetched, expires, again);
         found.lacks_part = !known.is_complete;
-        open.remember(value, found);
+        open.remember(value, found, now);
     }
 }
 
@@ -193,6 +198,9 @@ fn texts_by_value(
 ) -> Result<LoadedValues, String> {
     /// Bytes around a value: of the table, and of two allocations.
     const OVERHEAD: usize = 80;
+    if records.records.is_empty() {
+        return Ok(loaded);
+    }
     let at = records.field(primary).ok_or_else(|| format!("no record has `{primary}`"))?;
     let mut by_value: HashMap<Box<str>, Vec<&MergedRecord>> = HashMap::new();
     for record in &records.records {

@@ -72,6 +72,8 @@ pub(super) struct OpenRule {
     pub loaded: ArcSwapOption<LoadedValues>,
     /// For how long expired values are of use, in milliseconds, to who opened it last.
     stale: AtomicU64,
+    /// How often all values are loaded, in milliseconds, for who opened it last.
+    every: AtomicU64,
     shared: Arc<SharedMemory>,
     queue: Sender<MemoryRefresh>,
 }
@@ -124,7 +126,8 @@ impl LookupMemories {
     }
 
     /// The memory of a rule, whose expired values are of use for `stale`. Values are shared with open
-    /// rules of the same identity: equal identities must mean equal rules.
+    /// rules of the same identity: equal identities must mean equal rules, but for how often they are
+    /// loaded.
     ///
     /// # Errors
     /// What the maps lack.
@@ -135,18 +138,28 @@ impl LookupMemories {
         stale: Duration,
     ) -> Result<LookupMemory, String> {
         rule.check(&self.0.maps.map)?;
-        let stale = u64::try_from(stale.as_millis()).unwrap_or(u64::MAX);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let every = rule.load.as_ref().map_or(0, |load| millis(load.every));
+        let stale = millis(stale);
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rule) = open.by_identity.get(identity).and_then(Weak::upgrade) {
             rule.stale.store(stale, Relaxed);
+            rule.every.store(every, Relaxed);
             return Ok(LookupMemory { rule, stale });
         }
         open.by_identity.retain(|_, rule| rule.strong_count() > 0);
         open.next += 1;
         let (queue, values) = channel(WAITING_MAX);
         let (shared, loaded) = (Arc::clone(&self.0), ArcSwapOption::empty());
-        let (id, of_use) = (open.next, AtomicU64::new(stale));
-        let rule = Arc::new(OpenRule { id, rule, loaded, stale: of_use, shared, queue });
+        let rule = Arc::new(OpenRule {
+            id: open.next,
+            rule,
+            loaded,
+            stale: AtomicU64::new(stale),
+            every: AtomicU64::new(every),
+            shared,
+            queue,
+        });
         // Fails only if the thread has ended: then nothing is looked up.
         drop(self.0.queues.send(RuleQueue { rule: Arc::downgrade(&rule), values }));
         open.by_identity.insert(identity.to_owned(), Arc::downgrade(&rule));
@@ -187,7 +200,7 @@ impl LookupMemory {
             self.rule.add_unknown(value, now);
             return Err(NotRemembered::Unknown);
         };
-        let is_stale = entry.expires <= now;
+        let is_stale = entry.is_stale(now);
         if is_stale && entry.is_due(now) {
             self.rule.look_up(&entry, value, now);
         }
@@ -214,6 +227,11 @@ impl LookupMemory {
 }
 
 impl OpenRule {
+    /// How often all values are loaded, in milliseconds.
+    pub fn every(&self) -> u64 {
+        self.every.load(Relaxed)
+    }
+
     /// Most bytes of values that are loaded.
     pub fn bytes_max(&self) -> u64 {
         self.shared.entries.capacity()
@@ -248,22 +266,22 @@ impl OpenRule {
         }
     }
 
-    /// Whether a value has expired, or is unknown.
+    /// Whether a value has expired, lacks a part, or is unknown.
     pub fn needs(&self, value: &str, now: u64) -> bool {
-        self.entry(value).is_none_or(|entry| entry.expires <= now)
+        self.entry(value).is_none_or(|entry| entry.is_stale(now))
     }
 
     /// Remembers what a look-up found. What lacks a part does not replace what is complete, while that
     /// is of use.
-    pub fn remember(&self, value: &str, found: MemoryEntry) {
+    pub fn remember(&self, value: &str, found: MemoryEntry, now: u64) {
         let stale = self.stale.load(Relaxed);
         let is_better = |known: &Arc<MemoryEntry>| {
-            let is_of_use = found.fetched < known.expires.saturating_add(stale);
+            let is_of_use = now < known.expires.saturating_add(stale);
             known.is_known() && !known.lacks_part && is_of_use
         };
         if let Some(known) = self.entry(value).filter(|known| found.lacks_part && is_better(known))
         {
-            known.ask_after(found.fetched);
+            known.ask_after(now);
             return;
         }
         let key = MemoryKeyRef { rule: self.id, value }.to_owned();
