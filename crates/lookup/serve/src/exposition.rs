@@ -41,10 +41,8 @@ const COUNTS: [LookupCount; 15] = [
     ("lookup_memory_failures", "Look-ups for the memory that failed.", |counts| {
         &counts.refresh_failures
     }),
-    ("lookup_memory_loads", "Queries whose records are all in memory, each time.", |counts| {
-        &counts.loads
-    }),
-    ("lookup_memory_load_failures", "Such queries that failed.", |counts| &counts.load_failures),
+    ("lookup_memory_loads", "Loads of all values of a query into memory.", |counts| &counts.loads),
+    ("lookup_memory_load_failures", "Such loads that failed.", |counts| &counts.load_failures),
 ];
 
 /// Adds the metrics.

@@ -11,7 +11,8 @@ use crate::market::enrichment::EnrichmentPlace;
 /// Data about a value, as it is in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownData {
-    /// What [`crate::Enrichment::text`] made of it. None if it is known that there is none.
+    /// What [`crate::Enrichment::text`] made of it. None if no provider has data about
+    /// the value.
     pub text: Option<Arc<str>>,
     /// Time since it was fetched.
     pub age: Duration,
@@ -67,7 +68,7 @@ impl EnrichmentOutcome {
 pub(crate) struct AuctionEnrichments {
     /// In the market's order. Empty if there was no look-up.
     pub(crate) all: Vec<AuctionEnrichment>,
-    /// Where the data goes, by place. None if there is none for the place; of the latter, None if the
+    /// Where the data goes, by place, for places that were looked for. The inner None means that the
     /// request has something else there.
     pub(crate) spots: [Option<Option<DataSpot>>; EnrichmentPlace::ALL.len()],
 }

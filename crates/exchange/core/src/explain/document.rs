@@ -73,7 +73,7 @@ pub struct ExplainedEnrichment {
     pub outcome: String,
     /// The outcome as a sentence.
     pub why: String,
-    /// Age of the data. None if there is none.
+    /// Age of the data. None without data.
     pub age_ms: Option<u64>,
     /// The JSON text that is added. None if nothing is.
     pub added: Option<String>,

@@ -99,7 +99,7 @@ impl Enrichment {
     }
 
     /// What is added to the request: a `Data` object (section 3.2.21) or a member of
-    /// `ext.enrichment`. `values` are JSON scalars, by field. None if there are none.
+    /// `ext.enrichment`. `values` are JSON scalars, by field. Returns None without values.
     ///
     /// In a `Data` object each value of a single field is the id of a segment; of several fields, each
     /// is the value of a segment whose name is that of the attribute.

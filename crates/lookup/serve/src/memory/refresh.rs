@@ -81,7 +81,7 @@ impl MemoryFetcher {
         }
     }
 
-    /// Loads all values of a rule. Returns how many there are, or why there are none.
+    /// Loads all values of a rule. Returns their number, or why they cannot be loaded.
     async fn load(&self, open: &Arc<OpenRule>, load: &MemoryLoad) -> Result<usize, String> {
         let (map, vocabulary) = (&self.maps.map, self.maps.map.vocabulary());
         let query = parse(&load.query, &vocabulary, QueryLimits::default());

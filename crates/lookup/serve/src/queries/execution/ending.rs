@@ -33,7 +33,7 @@ pub(crate) struct QueryEnd {
     pub rows: AnswerRows,
     /// Why it has none.
     pub reason: Option<String>,
-    /// The answer before the query's stages, unless there is none.
+    /// The answer before the query's stages. None without an answer.
     pub known: Option<KnownAnswer>,
     /// Until when all who ask the same may get it, in milliseconds since 1970. None unless it is of the
     /// answer of an earlier query.
