@@ -71,8 +71,9 @@ class Service(unittest.TestCase):
 
 
 class Enrichment(unittest.TestCase):
-    def page(self, **loop: float) -> str:
+    def page(self, is_void: bool = False, **loop: float) -> str:
         entry = {
+            "void": is_void,
             "name": "enrichment",
             "kind": "enrichment",
             "title": "three enrichments",
@@ -88,6 +89,10 @@ class Enrichment(unittest.TestCase):
         self.assertIn("| 12.0 µs | at most 20 µs | met |", page)
         self.assertIn("| 0.80% | at most 2% | met |", page)
         self.assertIn("1,000 per CPU-second without them, 990 with them, 0.990 of it", page)
+        # The loop's own figure needs no testbed.
+        page = self.page(is_void=True)
+        self.assertIn("| 0.80% | at most 2% | void |", page)
+        self.assertIn("(VOID:", page)
         self.assertEqual(self.page(added_ns_mean=20_001, with_edits_ns_p99=20_001).count("missed"), 2)
 
     def test_coverage_counts_what_could_be_added(self):

@@ -56,7 +56,7 @@ def markdown(results: dict) -> str:
         "cache_http": lambda entry: cache_http.write(entry, table, verdict),
         "cache_shards": lambda entry: cache_shards.write(entry, table, verdict),
         "cache_storms": lambda entry: cache_http.write_storms(entry, table, verdict),
-        "enrichment": lambda entry: enrichment.write(entry, table, verdict),
+        "enrichment": lambda entry: enrichment.write(entry, table, verdict, void),
         "lookup_core": lambda entry: lookup.write(entry, table, verdict),
         "lookup_service": lambda entry: lookups.write(entry, table, verdict),
         "pacer_wire": lambda entry: pacer_wire.write(entry, table, verdict),
