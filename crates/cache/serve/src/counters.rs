@@ -16,7 +16,7 @@ pub(crate) struct RouteCounts {
     pub misses: Counter,
     /// Answered by the fetch of another request.
     pub collapsed: Counter,
-    /// What was stored was valid.
+    /// Answered from the store, after a fetch of its own found that valid.
     pub revalidated: Counter,
     /// Passed to the origin and back: what the store does not answer.
     pub passed: Counter,
@@ -30,6 +30,8 @@ pub(crate) struct RouteCounts {
     pub evicted: Counter,
     /// Requests to the origin.
     pub fetches: Counter,
+    /// Of these, those that found the stored response valid: for a request, or in the background.
+    pub validations: Counter,
     /// Of these, those without a usable answer.
     pub fetch_failures: Counter,
     /// Bytes of bodies answered from the store.
@@ -48,6 +50,12 @@ impl RouteCounts {
         if is_failure {
             self.fetch_failures.increment();
         }
+    }
+
+    /// The counters of which one counts each request that a route answers.
+    pub const fn answered(&self) -> [&Counter; 7] {
+        let Self { hits, stale, misses, collapsed, revalidated, passed, failed, .. } = self;
+        [hits, stale, misses, collapsed, revalidated, passed, failed]
     }
 
     /// Counts an answer of the store.

@@ -292,6 +292,8 @@ impl ClientExchange<'_> {
         let Some(answer) = self.stored_answer(stored, control) else {
             return self.pass_without_body().await;
         };
+        let counts = self.routed.counts();
+        if forwarded.is_collapsed { &counts.collapsed } else { &counts.revalidated }.increment();
         let mut response = ready(answer);
         let status = Some(StatusCode::NOT_MODIFIED);
         self.forwarded(&mut response, ForwardedRequest { status, is_stored: true, ..forwarded });

@@ -72,7 +72,7 @@ pub(crate) async fn fetch(
     {
         let times = ExchangeTimes { requested, received: shard.now() };
         if let Some(freshened) = fetch.freshened(&request, stored, response.headers(), times) {
-            shard.counts(request.route).revalidated.increment();
+            shard.counts(request.route).validations.increment();
             shard.put(request.route, key, freshened.clone(), &request.headers);
             recipients.lead.decide(FillOutcome::Validated(Arc::new(freshened)));
             return;

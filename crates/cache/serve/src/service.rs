@@ -119,7 +119,7 @@ enum CacheDiskError {
 /// What a cache has done since the start of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheFigures {
-    /// Requests that were answered.
+    /// Requests that routes answered.
     pub requests: u64,
     /// Those answered from the store, fresh or stale.
     pub hits: u64,
@@ -143,20 +143,14 @@ impl Cache {
 
     /// What the cache has done.
     pub fn figures(&self) -> CacheFigures {
+        let counts = || self.counts.iter().flat_map(PerShard::iter);
         let sum = |count: fn(&RouteCounts) -> &Counter| -> u64 {
-            self.counts.iter().flat_map(PerShard::iter).map(|shard| count(shard).value()).sum()
+            counts().map(|shard| count(shard).value()).sum()
         };
-        let hits = sum(|counts| &counts.hits) + sum(|counts| &counts.stale);
-        let others: [fn(&RouteCounts) -> &Counter; 4] = [
-            |counts| &counts.misses,
-            |counts| &counts.collapsed,
-            |counts| &counts.passed,
-            |counts| &counts.failed,
-        ];
         let occupancy = self.store.occupancy();
         CacheFigures {
-            requests: hits + others.map(sum).iter().sum::<u64>(),
-            hits,
+            requests: counts().flat_map(RouteCounts::answered).map(Counter::value).sum(),
+            hits: sum(|counts| &counts.hits) + sum(|counts| &counts.stale),
             fetches: sum(|counts| &counts.fetches),
             entries: occupancy.entries,
             bytes: occupancy.bytes,

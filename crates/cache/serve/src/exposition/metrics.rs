@@ -12,14 +12,14 @@ use crate::shard::store::SharedStore;
 /// A counter of the routes: name, help and source.
 pub(super) type RouteCount = (&'static str, &'static str, fn(&RouteCounts) -> &Counter);
 
-pub(super) const COUNTS: [RouteCount; 14] = [
+pub(super) const COUNTS: [RouteCount; 15] = [
     ("cache_hits", "Requests answered from the store, fresh.", |counts| &counts.hits),
     ("cache_stale_served", "Requests answered from the store, stale.", |counts| &counts.stale),
     ("cache_misses", "Requests answered by a fetch of their own.", |counts| &counts.misses),
     ("cache_collapsed", "Requests answered by the fetch of another request.", |counts| {
         &counts.collapsed
     }),
-    ("cache_revalidated", "Stored responses that the origin found valid.", |counts| {
+    ("cache_revalidated", "Requests answered from the store, validated for them.", |counts| {
         &counts.revalidated
     }),
     ("cache_passed", "Requests passed on whose answers are not shared.", |counts| &counts.passed),
@@ -28,6 +28,11 @@ pub(super) const COUNTS: [RouteCount; 14] = [
     ("cache_loaded", "Resources read from the disk for a request.", |counts| &counts.loaded),
     ("cache_evicted", "Stored resources that went for others.", |counts| &counts.evicted),
     ("cache_fetches", "Requests to the origin.", |counts| &counts.fetches),
+    (
+        "cache_validations",
+        "Requests to the origin that found the stored response valid.",
+        |counts| &counts.validations,
+    ),
     ("cache_fetch_failures", "Requests to the origin without a usable answer.", |counts| {
         &counts.fetch_failures
     }),

@@ -17,10 +17,15 @@ const REQUESTS: usize = 60;
 
 /// One request for each key, by several connections.
 fn ask_for_all(proxy: &Proxy) -> LoadReport<CacheOutcomes> {
+    ask_for(proxy, CacheKeys::Scan { count: REQUESTS })
+}
+
+/// Requests for these keys, by several connections.
+fn ask_for(proxy: &Proxy, keys: CacheKeys) -> LoadReport<CacheOutcomes> {
     let load = CacheLoadOptions {
         url: format!("http://{}/o/", proxy.address),
         host: None,
-        keys: CacheKeys::Scan { count: REQUESTS },
+        keys,
         bytes: 20_000,
         vary: None,
         seed: 1,
@@ -75,6 +80,35 @@ fn what_is_served_whole_is_right_and_nothing_else_is_stored() {
         let hits = report.counts.outcomes.hits;
         assert!(hits <= calls.valid, "{act:?}: {hits} hits after {} answers", calls.valid);
         assert!(act == OriginAct::Content(Endless) || hits == calls.valid, "{act:?}: {hits}");
+    }
+}
+
+#[test]
+fn each_request_of_a_client_counts_once() {
+    let act = OriginAct::Status { code: 500, body: "no\n".to_owned() };
+    let behaviour = OriginBehaviour { act, share_ppm: 200_000 };
+    for (cache_control, validates) in [
+        ("max-age=600", false),
+        // Some wait while another validates.
+        ("max-age=0", true),
+        // Validated in the background, which is no request.
+        ("max-age=0, stale-while-revalidate=600", true),
+        ("no-store", false),
+    ] {
+        let options = OriginOptions {
+            cache_control: cache_control.to_owned(),
+            latency: Duration::from_millis(1),
+            ..OriginOptions::default()
+        };
+        let origin = origin::start(&options, behaviour.clone(), &ServerOptions::default());
+        let origin = origin.expect("a port");
+        let proxy = Proxy::before(origin.address(), "", "failures_max = 0");
+        let counts = ask_for(&proxy, CacheKeys::Zipf { count: 4 }).counts;
+        let figures = proxy.cache().figures();
+        assert_eq!(figures.requests, counts.calls.sent, "{cache_control}: {counts:?}");
+        let outcomes = &counts.outcomes;
+        assert_eq!(figures.hits, outcomes.hits + outcomes.stale, "{cache_control}: {counts:?}");
+        assert_eq!(origin.stats().not_modified > 0, validates, "{cache_control}: {counts:?}");
     }
 }
 
