@@ -7,6 +7,8 @@
 //! it contains; so does what the log says of purges once nothing older is left.
 
 mod admission;
+mod content;
+mod folder;
 mod format;
 mod index;
 mod log;
@@ -18,6 +20,7 @@ mod tier;
 mod writer;
 
 pub use admission::DiskAdmission;
+pub use folder::UnusableFolder;
 pub use tier::{DiskFigures, DiskLimits, DiskTier, LoadedResource, PurgeReceipt};
 pub use writer::UnrecordedPurge;
 

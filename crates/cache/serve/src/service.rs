@@ -1,8 +1,7 @@
 //! The cache as a service.
 
-use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +9,6 @@ use bravo::Handle;
 use cache_core::store::hot::HotKeys;
 use cache_core::store::purges::Purge;
 use cache_disk::DiskTier;
-use eventlog::disk::DiskFolder;
 use runtime::admin::{Api, ChangeAllowance};
 use runtime::config::Section;
 use runtime::metrics::{Counter, Exposition, PerShard};
@@ -95,25 +93,8 @@ impl Service for Cache {
 }
 
 fn open_disk(config: &DiskConfig, folder: &Path) -> Result<DiskTier, ServiceError> {
-    let directory = config.directory_in(folder);
-    let opened = DiskFolder::new(&directory)
-        .and_then(|folder| DiskTier::open(folder, config.limits, &TARGETS));
-    opened.map_err(|error| {
-        let error = match error.kind() {
-            io::ErrorKind::WouldBlock => CacheDiskError::InUse { directory, holder: error },
-            _ => CacheDiskError::Unusable { directory, source: error },
-        };
-        ServiceError::Unavailable(Box::new(error))
-    })
-}
-
-/// Why the process does not start.
-#[derive(Debug, thiserror::Error)]
-enum CacheDiskError {
-    #[error("cache.disk.directory: {} is in use by {holder}", directory.display())]
-    InUse { directory: PathBuf, holder: io::Error },
-    #[error("cache.disk.directory: {} cannot be used: {source}", directory.display())]
-    Unusable { directory: PathBuf, source: io::Error },
+    DiskTier::open_folder(&config.directory_in(folder), config.limits, &TARGETS)
+        .map_err(|error| ServiceError::unavailable(format!("cache.disk.directory: {error}")))
 }
 
 /// What a cache has done since the start of the process.

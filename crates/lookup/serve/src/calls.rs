@@ -4,6 +4,7 @@
 pub(crate) mod answers;
 mod client;
 pub(crate) mod clock;
+pub(crate) mod disk;
 mod flights;
 mod folder;
 pub(crate) mod gate;
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use http_kit::client::{AddressRule, ClientOptions, HttpClient};
 use http_kit::dns::SystemNames;
 use http_kit::tls::client_config;
-use lookup_core::map::{CallId, FOLDER, ProviderCall};
+use lookup_core::map::{FOLDER, ProviderCall};
 use lookup_core::records::{self, RecordLimits, RecordSchema, RecordSet, UnreadableRecords};
 use lookup_core::schedule::{
     AttemptOutcome, CallClass, CallRefusal, LaneStatus, LookupUser, ProviderLaneOptions,
@@ -36,6 +37,7 @@ use answers::{
 };
 use client::{AnswerLimits, AttemptFailure};
 use clock::LookupClock;
+use disk::DiskAnswers;
 use flights::{FlightNews, FlightResult, Flights};
 use gate::{LaneCaller, LaneGate};
 
@@ -66,7 +68,17 @@ pub(crate) struct ProviderCalls {
     schemas: Vec<Vec<Arc<RecordSchema>>>,
     flights: Rc<Flights>,
     cache: RefCell<Cache<CallKey, CallRecords, RecordsWeight>>,
+    /// Behind the cache.
+    disk: Option<Arc<DiskAnswers>>,
     counts: Arc<LookupCounts>,
+}
+
+/// Which answers a call may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WantedAnswer {
+    /// One on disk too.
+    Known,
+    New,
 }
 
 impl ProviderCalls {
@@ -74,6 +86,7 @@ impl ProviderCalls {
     pub fn new(
         maps: Arc<LoadedMaps>,
         limits: ProviderCallLimits,
+        disk: Option<Arc<DiskAnswers>>,
         counts: Arc<LookupCounts>,
     ) -> Rc<Self> {
         let timeouts = maps.map.providers.iter().map(|provider| provider.timeout);
@@ -116,6 +129,7 @@ impl ProviderCalls {
             clock,
             maps,
             limits,
+            disk,
             counts,
         })
     }
@@ -141,23 +155,45 @@ impl ProviderCalls {
         caller: LaneCaller,
         failed: impl Fn(&Arc<str>),
     ) -> FlightResult {
-        let now = unix_ms();
-        if let Some(answer) = self.cached(&key, now) {
-            self.counts.cached.add(1);
-            let class = CallClass::Background;
-            let is_refreshed = |key: &CallKey| self.flights.has(&(key.clone(), class));
-            if answer.source == AnswerSource::Stale && !is_refreshed(&key) {
-                let deadline = self.clock.now().after(REFRESH_TIMEOUT);
-                let caller = LaneCaller { class, user: REFRESHER, deadline };
-                let calls = Rc::clone(self);
-                tokio::task::spawn_local(async move { calls.fetch(key, caller, |_| ()).await });
+        let answer = match self.cached(&key, unix_ms()) {
+            Some(answer) => {
+                // Many in a row must not keep others waiting.
+                consume_budget().await;
+                answer
             }
-            // Many in a row must not keep others waiting.
-            consume_budget().await;
-            return Ok(answer);
+            None => self.fetch_in_time(&key, caller, failed).await?,
+        };
+        if answer.source != AnswerSource::Provider {
+            self.counts.cached.add(1);
         }
+        if answer.source == AnswerSource::Stale {
+            self.refresh(key);
+        }
+        Ok(answer)
+    }
+
+    /// Replaces a stale answer, unless somebody does so.
+    fn refresh(self: &Rc<Self>, key: CallKey) {
+        let class = CallClass::Background;
+        if self.flights.has(&(key.clone(), class)) {
+            return;
+        }
+        let deadline = self.clock.now().after(REFRESH_TIMEOUT);
+        let caller = LaneCaller { class, user: REFRESHER, deadline };
+        let calls = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            calls.fetch(key, caller, WantedAnswer::New, |_| ()).await
+        });
+    }
+
+    async fn fetch_in_time(
+        self: &Rc<Self>,
+        key: &CallKey,
+        caller: LaneCaller,
+        failed: impl Fn(&Arc<str>),
+    ) -> FlightResult {
         loop {
-            let result = self.fetch(key.clone(), caller, &failed).await;
+            let result = self.fetch(key.clone(), caller, WantedAnswer::Known, &failed).await;
             // The one who began it had less time.
             let is_late = matches!(&result, Err(failure) if failure.is_late);
             if !is_late || caller.deadline <= self.clock.now() {
@@ -168,6 +204,11 @@ impl ProviderCalls {
 
     fn cached(&self, key: &CallKey, now: u64) -> Option<ProviderCallAnswer> {
         let records = self.cache.borrow().get(key)?.clone();
+        self.counted(key, records, now)
+    }
+
+    /// Records that were kept, if they count.
+    fn counted(&self, key: &CallKey, records: CallRecords, now: u64) -> Option<ProviderCallAnswer> {
         let stale_ttl = self.maps.map.call(key.call).stale_ttl;
         let source = if now < records.expires_unix_ms {
             AnswerSource::Cache
@@ -184,12 +225,20 @@ impl ProviderCalls {
         self: &Rc<Self>,
         key: CallKey,
         caller: LaneCaller,
+        wanted: WantedAnswer,
         failed: impl FnMut(&Arc<str>),
     ) -> FlightResult {
         let flight_key = (key, caller.class);
         let begin = |news| {
             let (calls, key) = (Rc::clone(self), flight_key.0.clone());
-            async move { calls.attempts(key, caller, news).await }
+            async move {
+                if wanted == WantedAnswer::Known
+                    && let Some(answer) = calls.load(&key).await
+                {
+                    return Ok(answer);
+                }
+                calls.attempts(key, caller, news).await
+            }
         };
         self.flights.join(&flight_key, begin).ended(failed).await
     }
@@ -214,7 +263,7 @@ impl ProviderCalls {
             let asked = self.ask(&key).await;
             let (outcome, failure) = match asked {
                 Ok(read) => {
-                    let records = self.keep(&key, read);
+                    let records = self.keep(&key, read, unix_ms());
                     let again = permit.end(AttemptOutcome::Answered).await;
                     assert!(again.is_none(), "what is answered is not asked again");
                     let source = AnswerSource::Provider;
@@ -265,7 +314,7 @@ impl ProviderCalls {
     async fn ask(&self, key: &CallKey) -> Result<ReadAnswer, AttemptFailure> {
         let _place = self.places.acquire().await.expect("it is never closed");
         let provider = &self.maps.map.providers[key.call.provider];
-        let url = format!("{}{}", provider.instances[key.instance].1, key.target);
+        let url = self.url(key);
         let headers = &self.maps.headers[key.call.provider];
         let limits =
             AnswerLimits { bytes_max: self.limits.answer_bytes, timeout: provider.timeout };
@@ -274,22 +323,68 @@ impl ProviderCalls {
             None => client::get(&self.client, &url, headers, limits).await?,
         };
         let Some(body) = body else { return Ok(ReadAnswer::default()) };
+        let read = self.read(key, body.clone()).await;
+        let read = read.map_err(|error| AttemptFailure::Failed(error.to_string()))?;
+        if let Some(disk) = &self.disk
+            && self.maps.map.call(key.call).is_kept()
+            && !url.starts_with(FOLDER)
+        {
+            disk.write(&DiskAnswers::key(&provider.name, &url), unix_ms(), body);
+        }
+        Ok(read)
+    }
+
+    fn url(&self, key: &CallKey) -> String {
+        let provider = &self.maps.map.providers[key.call.provider];
+        format!("{}{}", provider.instances[key.instance].1, key.target)
+    }
+
+    /// Asks the disk for an answer of an earlier process, and keeps it.
+    async fn load(&self, key: &CallKey) -> Option<ProviderCallAnswer> {
+        let disk = self.disk.as_ref().filter(|_| self.maps.map.call(key.call).is_kept())?;
+        let provider = &self.maps.map.providers[key.call.provider];
+        let disk_key = DiskAnswers::key(&provider.name, &self.url(key));
+        let (fetched_unix_ms, body) = disk.load(&disk_key).await?;
+        // It may have been written before the clock was set back, or for another map.
+        let fetched_unix_ms = fetched_unix_ms.min(unix_ms());
+        let read = self.read(key, body).await.ok()?;
+        let answer = self.counted(key, self.records(key, read, fetched_unix_ms), unix_ms())?;
+        self.counts.loaded.add(1);
+        self.cache.borrow_mut().insert(key.clone(), answer.records.clone());
+        Some(answer)
+    }
+
+    /// Reads an answer, a large one on another thread.
+    async fn read(&self, key: &CallKey, body: Bytes) -> Result<ReadAnswer, UnreadableRecords> {
         let schema = Arc::clone(&self.schemas[key.call.provider][key.call.call]);
-        let read = read(Arc::clone(&self.maps), key.call, schema, body).await;
-        read.map_err(|error| AttemptFailure::Failed(error.to_string()))
+        let (maps, call) = (Arc::clone(&self.maps), key.call);
+        let is_large = READ_INLINE_MAX < body.len();
+        let read = move || {
+            let form = &maps.map.call(call).form;
+            let set = records::read(form, &schema, &body, RecordLimits::default())?;
+            Ok(ReadAnswer { bytes: set.bytes(), set })
+        };
+        if !is_large {
+            return read();
+        }
+        tokio::task::spawn_blocking(read).await.expect("reading does not panic")
     }
 
     /// Keeps the records of an answer for as long as they count.
-    fn keep(&self, key: &CallKey, ReadAnswer { set, bytes }: ReadAnswer) -> CallRecords {
-        let ProviderCall { ttl, empty_ttl, stale_ttl, .. } = self.maps.map.call(key.call);
-        let ttl = if set.rows.is_empty() { *empty_ttl } else { *ttl };
-        let fetched_unix_ms = unix_ms();
-        let expires_unix_ms = fetched_unix_ms.saturating_add(millis(ttl));
-        let records = CallRecords { set: Arc::new(set), bytes, fetched_unix_ms, expires_unix_ms };
-        if !ttl.is_zero() || !stale_ttl.is_zero() {
+    fn keep(&self, key: &CallKey, read: ReadAnswer, fetched_unix_ms: u64) -> CallRecords {
+        let records = self.records(key, read, fetched_unix_ms);
+        if self.maps.map.call(key.call).is_kept() {
             self.cache.borrow_mut().insert(key.clone(), records.clone());
         }
         records
+    }
+
+    fn records(&self, key: &CallKey, read: ReadAnswer, fetched_unix_ms: u64) -> CallRecords {
+        let ReadAnswer { set, bytes } = read;
+        let ProviderCall { ttl, empty_ttl, .. } = self.maps.map.call(key.call);
+        let ttl = if set.rows.is_empty() { *empty_ttl } else { *ttl };
+        let expires_unix_ms = fetched_unix_ms.saturating_add(millis(ttl));
+        CallRecords { set: Arc::new(set), bytes, fetched_unix_ms, expires_unix_ms }
     }
 }
 
@@ -298,25 +393,6 @@ impl ProviderCalls {
 struct ReadAnswer {
     set: RecordSet,
     bytes: usize,
-}
-
-/// Reads an answer, a large one on another thread.
-async fn read(
-    maps: Arc<LoadedMaps>,
-    call: CallId,
-    schema: Arc<RecordSchema>,
-    body: Bytes,
-) -> Result<ReadAnswer, UnreadableRecords> {
-    let is_large = READ_INLINE_MAX < body.len();
-    let read = move || {
-        let form = &maps.map.call(call).form;
-        let set = records::read(form, &schema, &body, RecordLimits::default())?;
-        Ok(ReadAnswer { bytes: set.bytes(), set })
-    };
-    if !is_large {
-        return read();
-    }
-    tokio::task::spawn_blocking(read).await.expect("reading does not panic")
 }
 
 fn refused(refusal: CallRefusal, last: Option<ProviderCallFailure>) -> ProviderCallFailure {

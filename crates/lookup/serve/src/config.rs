@@ -1,9 +1,11 @@
 //! `[lookup]`: its listener, the maps of providers, and the limits on queries and calls.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cache_disk::{DiskAdmission, DiskLimits};
 use runtime::config::{Required, Section, ms, secs};
 use runtime::service::{ClientCertificates, ClientTimeouts, HeadLimits, read_server};
 use rustls::ServerConfig;
@@ -23,8 +25,19 @@ pub struct LookupConfig {
     pub calls: ProviderCallLimits,
     /// Most bytes of values in memory.
     pub memory_bytes: usize,
+    /// Where answers survive the process. None: nowhere.
+    pub disk: Option<LookupDisk>,
     /// How long clients are waited for.
     pub timeouts: ClientTimeouts,
+}
+
+/// The table `[lookup.disk]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupDisk {
+    /// Directory of the files. Relative to that of the configuration file.
+    pub directory: PathBuf,
+    /// Bytes of all files.
+    pub bytes_max: u64,
 }
 
 /// Limits on queries and their answers.
@@ -92,7 +105,45 @@ impl LookupConfig {
         let tls = s.table("tls", "TLS towards clients, with HTTP/2.", |s| {
             read_server(s, &["h2", "http/1.1"], ClientCertificates::Configurable)
         });
-        Self { listen, tls: tls.flatten(), maps, queries, calls, memory_bytes, timeouts }
+        let about =
+            "Disk on which a later process finds the answers of providers again, while they count.";
+        let disk = s.table("disk", about, LookupDisk::read);
+        Self { listen, tls: tls.flatten(), maps, queries, calls, memory_bytes, disk, timeouts }
+    }
+}
+
+impl LookupDisk {
+    /// Answers that wait to be written, in bytes. Beyond it, they are not.
+    const WAITING_MAX: usize = 64 << 20;
+    /// Longest wait for the disk. After it, the provider is asked.
+    const READ_TIMEOUT: Duration = ms(250);
+    const READERS: usize = 2;
+
+    fn read(s: &mut Section<'_>) -> Self {
+        let directory = s.text(
+            "directory",
+            "vickrey-lookup",
+            "Directory of the files, which no other process may use. Relative to the configuration \
+             file.",
+        );
+        let size = s.bytes(
+            "size",
+            "1GiB",
+            64 << 20..=1 << 44,
+            "Maximum size of all files. Answers that take more than a sixteenth of it, or 256 MiB, are \
+             not written.",
+        );
+        Self { directory: directory.into(), bytes_max: size as u64 }
+    }
+
+    pub(crate) const fn limits(&self) -> DiskLimits {
+        DiskLimits {
+            bytes_max: self.bytes_max,
+            waiting_max: Self::WAITING_MAX,
+            read_timeout: Self::READ_TIMEOUT,
+            readers: Self::READERS,
+            admission: DiskAdmission::First,
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct LookupCounts {
     pub failures: Counter,
     /// Calls that the cache answered.
     pub cached: Counter,
+    /// Answers that were read from the disk.
+    pub loaded: Counter,
     /// Queries that the answer of another one answered.
     pub reused: Counter,
     /// Records of answers to queries.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
+use cache_disk::DiskFigures;
 use runtime::admin::{
     Api, ApiCall, CountsByLabel, ErrorCode, Method, Operation, Reply, ReplyResult, Route,
     counts_schema,
@@ -19,7 +20,7 @@ use crate::thread::{LookupLaneReport, LookupShared};
 /// A counter: name, help and source.
 type LookupCount = (&'static str, &'static str, fn(&LookupCounts) -> &Counter);
 
-const COUNTS: [LookupCount; 15] = [
+const COUNTS: [LookupCount; 16] = [
     ("lookup_queries", "Queries that began.", |counts| &counts.queries),
     ("lookup_done", "Queries answered completely.", |counts| &counts.done),
     ("lookup_partial", "Queries answered in part.", |counts| &counts.partial),
@@ -30,6 +31,7 @@ const COUNTS: [LookupCount; 15] = [
         &counts.failures
     }),
     ("lookup_cached", "Calls answered from the cache.", |counts| &counts.cached),
+    ("lookup_loaded", "Answers of providers read from the disk.", |counts| &counts.loaded),
     ("lookup_reused", "Queries answered from a known answer.", |counts| &counts.reused),
     ("lookup_records", "Records of answers to queries.", |counts| &counts.records),
     ("lookup_memory_found", "Look-ups for the memory that found data.", |counts| {
@@ -57,6 +59,15 @@ pub(crate) fn expose(shared: &LookupShared, page: &mut MetricsPage<'_>) -> fmt::
     page.gauges("lookup_running", "Queries that run.")?.value(&[], level(running))?;
     page.gauges("lookup_answer_bytes", "Bytes of answers that are kept for clients.")?
         .value(&[], level(bytes))?;
+    if let Some(disk) = &shared.disk {
+        let DiskFigures { entries, bytes, failure, .. } = disk.tier().figures();
+        page.gauges("lookup_disk_entries", "Answers of providers on the disk.")?
+            .value(&[], level(entries))?;
+        page.gauges("lookup_disk_bytes", "Bytes of the disk's files.")?
+            .value(&[], i64::try_from(bytes).unwrap_or(i64::MAX))?;
+        page.gauges("lookup_disk_failing", "1 while the disk takes no writes, else 0.")?
+            .value(&[], i64::from(failure.is_some()))?;
+    }
     let (values, bytes, dropped) = shared.memories.occupancy();
     let help = "Look-ups for the memory that were not begun because too many waited.";
     page.counters("lookup_memory_dropped", help)?.value(&[], dropped)?;

@@ -16,6 +16,7 @@ use runtime::service::{
 use runtime::shards::ShardContext;
 use tokio::sync::mpsc::unbounded_channel;
 
+use crate::calls::disk::DiskAnswers;
 use crate::config::LookupConfig;
 use crate::exposition::{self, LookupApi};
 use crate::http::LookupShard;
@@ -54,17 +55,22 @@ impl Service for Lookup {
 
     fn descriptors(config: &LookupConfig, _: usize) -> DescriptorNeeds {
         DescriptorNeeds {
+            fixed: config.disk.as_ref().map_or(0, |disk| disk.limits().files_max()),
+            fixed_keys: config.disk.as_ref().map_or("", |_| "`lookup.disk.size`"),
             // With idle ones.
             outbound: 2 * config.calls.connections as u64,
             outbound_min: 2,
             outbound_to: "providers",
             outbound_key: "lookup.connections",
-            ..DescriptorNeeds::default()
         }
     }
 
     fn start(config: LookupConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
         let maps = check_maps(&config, startup.folder).map_err(ServiceError::configuration)?;
+        let open = |disk| DiskAnswers::open(disk, startup.folder).map(Arc::new);
+        let disk = config.disk.as_ref().map(open).transpose().map_err(|error| {
+            ServiceError::unavailable(format!("lookup.disk.directory: {error}"))
+        })?;
         let (queues, opened) = unbounded_channel();
         let maps = Arc::new(maps);
         let memories = LookupMemories::new(Arc::clone(&maps), config.memory_bytes, queues);
@@ -75,6 +81,7 @@ impl Service for Lookup {
             memories,
             table: QueryTable::new(config.queries),
             counts: Arc::default(),
+            disk,
             shared: AtomicU64::default(),
             lanes: Mutex::default(),
         });
@@ -166,6 +173,9 @@ impl RunningService for Lookup {
 
     fn close(&self) -> Result<(), ServiceError> {
         self.thread.close();
+        if let Some(disk) = &self.shared.disk {
+            disk.tier().close();
+        }
         Ok(())
     }
 }

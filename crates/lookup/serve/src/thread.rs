@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::error;
 
 use crate::calls::ProviderCalls;
+use crate::calls::disk::DiskAnswers;
 use crate::config::LookupConfig;
 use crate::counters::LookupCounts;
 use crate::maps::LoadedMaps;
@@ -43,6 +44,7 @@ pub(crate) struct LookupShared {
     pub vocabulary: Vocabulary,
     pub table: QueryTable,
     pub counts: Arc<LookupCounts>,
+    pub disk: Option<Arc<DiskAnswers>>,
     pub memories: LookupMemories,
     /// Queries that shards answered with the answer of an earlier one.
     pub shared: AtomicU64,
@@ -77,8 +79,9 @@ impl LookupThread {
                     drop(ready.send(Ok(())));
                     runtime.block_on(async move {
                         let (maps, counts) = (Arc::clone(&shared.maps), Arc::clone(&shared.counts));
-                        let calls =
-                            ProviderCalls::new(Arc::clone(&maps), limits, Arc::clone(&counts));
+                        let disk = shared.disk.clone();
+                        let parts = (Arc::clone(&maps), Arc::clone(&counts));
+                        let calls = ProviderCalls::new(parts.0, limits, disk, parts.1);
                         let fetcher = MemoryFetcher {
                             calls: Rc::clone(&calls),
                             maps,

@@ -60,7 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["audit", "eventlog", "events", "http-kit", "live-core", "record", "runtime", "units"],
     ),
     ("lookup-core", &["diagnostics", "units"]),
-    ("lookup-serve", &["http-kit", "lookup-core", "runtime", "units"]),
+    ("lookup-serve", &["cache-disk", "http-kit", "lookup-core", "runtime", "units"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
     ("testbed", &["pacer-wire", "runtime", "units"]),

@@ -232,6 +232,11 @@ impl ProviderMap {
 }
 
 impl ProviderCall {
+    /// Whether an answer may answer a later call.
+    pub const fn is_kept(&self) -> bool {
+        !self.ttl.is_zero() || !self.stale_ttl.is_zero()
+    }
+
     /// The parameters that depend on keys.
     pub fn key_parameters(&self) -> impl Iterator<Item = &KeyParameter> {
         self.parameters.iter().filter_map(|parameter| match &parameter.source {

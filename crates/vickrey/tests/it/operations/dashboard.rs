@@ -128,10 +128,12 @@ pub fn page() -> String {
          [cache]\nlisten = \"127.0.0.1:0\"\n\
          [[cache.route]]\nid = \"all\"\norigin = \"http://127.0.0.1:1\"\n\
          [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n\
-         [lookup]\nlisten = \"127.0.0.1:0\"\nmaps = {:?}\n",
+         [lookup]\nlisten = \"127.0.0.1:0\"\nmaps = {:?}\n\
+         [lookup.disk]\ndirectory = {:?}\n",
         folder.path().join("record"),
         folder.path().join("budgets"),
         root().join("deploy/maps/*.toml"),
+        folder.path().join("lookup"),
     );
     let server = Server::start(&(services + &table("d", &dsp().to_string(), "")));
     assert_eq!(server.auction(), 204);
