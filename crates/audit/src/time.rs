@@ -23,8 +23,8 @@ pub(crate) enum ParsedTime {
 
 impl ParsedTime {
     /// Parses `2026-11-22`, `2026-11-22T08:30`, `…:15`, `…:15.250`, the latter three with an
-    /// optional `Z` or offset such as `+02:00` (default UTC); or `-15m`, with s, m, h or d, before
-    /// `now_us`.
+    /// optional `Z` or offset such as `+02:00` (default UTC); a Unix time in seconds, of nine or ten
+    /// digits; or `-15m`, with s, m, h or d, before `now_us`.
     pub fn parse(text: &str, now_us: u64) -> Option<Self> {
         if let Some(ago) = text.strip_prefix('-') {
             let unit_us = match ago.as_bytes().last()? {
@@ -36,6 +36,11 @@ impl ParsedTime {
             };
             let ago_us = number(&ago[..ago.len() - 1])?.checked_mul(unit_us)?;
             return Some(Self::Ago(now_us.saturating_sub(ago_us)));
+        }
+        if (9..=10).contains(&text.len())
+            && let Some(seconds) = number(text)
+        {
+            return Some(Self::Within(seconds * SECOND_US..(seconds + 1) * SECOND_US));
         }
         let (date, rest) = text.split_at_checked(10)?;
         let from_us = date_us(date)?;

@@ -10,14 +10,19 @@ pub struct UndecodableValue;
 /// # Errors
 /// The value cannot be decoded.
 pub fn query_value(query: &str, name: &str) -> Result<Option<String>, UndecodableValue> {
-    for pair in query.split('&') {
+    query_values(query, name).next().transpose()
+}
+
+/// All values of a name, likewise.
+pub fn query_values(
+    query: &str,
+    name: &str,
+) -> impl Iterator<Item = Result<String, UndecodableValue>> {
+    query.split('&').filter_map(move |pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if percent_decoded(&key.replace('+', " ")).as_deref() == Some(name) {
-            let value = percent_decoded(&value.replace('+', " "));
-            return value.map(Some).ok_or(UndecodableValue);
-        }
-    }
-    Ok(None)
+        let is_name = percent_decoded(&key.replace('+', " ")).as_deref() == Some(name);
+        is_name.then(|| percent_decoded(&value.replace('+', " ")).ok_or(UndecodableValue))
+    })
 }
 
 /// The names, decoded as far as possible.

@@ -4,6 +4,7 @@ mod api;
 mod exchange;
 mod exposition;
 mod readiness;
+mod recorded;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -162,7 +163,8 @@ impl RunningService for Exchange {
     }
 
     fn admin_apis(self: Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
-        vec![api::api(&self)]
+        let directory = self.record.as_ref().map(|record| Arc::clone(&record.directory));
+        vec![api::api(&self), recorded::api(directory)]
     }
 
     fn close(&self) -> Result<(), ServiceError> {

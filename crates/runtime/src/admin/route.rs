@@ -6,7 +6,7 @@ pub(super) mod operation;
 use std::fmt;
 use std::sync::Arc;
 
-use http_kit::query::{percent_decoded, query_names, query_value};
+use http_kit::query::{percent_decoded, query_names, query_values};
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 
@@ -88,8 +88,17 @@ impl ApiCall {
     /// # Errors
     /// The response, 400, if the decoded value is not UTF-8.
     pub fn query(&self, name: &str) -> Result<Option<String>, Reply> {
-        query_value(&self.query, name)
-            .map_err(|error| Reply::error(ErrorCode::BadRequest, &format!("`{name}` {error}")))
+        let value = query_values(&self.query, name).next().transpose();
+        value.map_err(|error| Reply::error(ErrorCode::BadRequest, &format!("`{name}` {error}")))
+    }
+
+    /// All values of a name in the query, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::query`].
+    pub fn queries(&self, name: &str) -> Result<Vec<String>, Reply> {
+        let values: Result<Vec<_>, _> = query_values(&self.query, name).collect();
+        values.map_err(|error| Reply::error(ErrorCode::BadRequest, &format!("`{name}` {error}")))
     }
 
     /// The names in the query, decoded as far as possible.

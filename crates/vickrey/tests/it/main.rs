@@ -15,6 +15,7 @@ mod live;
 mod log;
 mod lookup;
 mod operations;
+mod own_record;
 mod pacer;
 mod program;
 mod readme;

@@ -24,6 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "exchange-serve",
         &[
+            "audit",
+            "diagnostics",
             "eventlog",
             "events",
             "exchange-core",

@@ -1,41 +1,19 @@
 //! Winners' markup in the cache: the response says where it is, and the cache serves it there.
 
-use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-
 use serde_json::{Value, json};
 
-use crate::operations::fixtures::{Answer, Server, send, table};
-use crate::program::{check, message, vickrey};
+use crate::operations::fixtures::{Answer, Server, bidder, send, table};
+use crate::program::{check, vickrey};
 
 const VAST: &str = r#"<VAST version="3.0"><Ad id="1"><InLine/></Ad></VAST>"#;
 
-/// A DSP that bids on the first impression: a document for a video, else HTML.
-fn dsp() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    // It ends with the test's process.
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || bids(stream));
-        }
-    });
-    address
-}
-
-fn bids(mut stream: TcpStream) {
-    while let Some((_, body)) = message(&mut stream) {
-        let request: Value = serde_json::from_str(&body).unwrap();
-        let is_video = request["imp"][0].get("video").is_some();
-        let (adm, mtype) = if is_video { (VAST, 2) } else { ("<p>ad</p>", 1) };
-        let bid = json!({ "id": "b", "impid": "1", "price": 2.5, "adm": adm, "mtype": mtype, "crid": "c" });
-        let body = json!({ "id": request["id"], "seatbid": [{ "bid": [bid] }] }).to_string();
-        let length = body.len();
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length";
-        if write!(stream, "{head}: {length}\r\n\r\n{body}").is_err() {
-            return;
-        }
-    }
+/// A bid on the first impression: a document for a video, else HTML.
+fn markup(request: &Value) -> Value {
+    let is_video = request["imp"][0].get("video").is_some();
+    let (adm, mtype) = if is_video { (VAST, 2) } else { ("<p>ad</p>", 1) };
+    let bid =
+        json!({ "id": "b", "impid": "1", "price": 2.5, "adm": adm, "mtype": mtype, "crid": "c" });
+    json!({ "bid": [bid] })
 }
 
 /// The only bid of the response to a request for this impression.
@@ -56,7 +34,7 @@ fn stored(address: &str, id: &Value) -> Answer {
 
 #[test]
 fn winners_say_where_their_markup_is() {
-    let dsp = table("bidder", &dsp().to_string(), "");
+    let dsp = table("bidder", &bidder(markup).to_string(), "");
     let server = Server::start(&format!(
         "[exchange.cache]\nurl = \"https://cache.example/markup\"\n[cache]\nlisten = \"127.0.0.1:0\"\n\
          object_max = \"64KiB\"\n[cache.puts]\npath = \"/markup\"\n{dsp}"

@@ -55,6 +55,30 @@ fn is_of_lookup(path: &str) -> bool {
     path.starts_with("/v1/lookup")
 }
 
+/// Whether a path is of the record.
+fn is_of_record(path: &str) -> bool {
+    ["/v1/auctions", "/v1/bids"].contains(&path)
+}
+
+/// Asks for auctions and bids of the record, with or without one.
+pub fn check_record(server: &Server, status: u16) {
+    let asked = |path, query, want| {
+        let answer = server.ask("GET", &format!("{path}{query}"), "");
+        assert_eq!(answer.status, want, "{path}{query}");
+        ("GET", path, answer)
+    };
+    let paths = ["/v1/auctions", "/v1/bids"];
+    let wrong = if status == 200 { 400 } else { status };
+    let answers = paths.map(|path| [asked(path, "", status), asked(path, "?most=x", wrong)]);
+    let wanted = [status.to_string(), wrong.to_string()];
+    check_answers(
+        server,
+        &answers.into_iter().flatten().collect::<Vec<_>>(),
+        is_of_record,
+        &wanted.each_ref().map(|it| &**it),
+    );
+}
+
 /// The answer of the operation on look-ups is as documented.
 pub fn check_lookup(server: &Server, want: &str) {
     let answer = server.ask("GET", "/v1/lookup", "");
@@ -171,10 +195,19 @@ fn every_operation_is_answered_as_documented() {
     check_pacer(&server, "a", 404);
     check_live(&server, 404);
     check_lookup(&server, "404");
+    check_record(&server, 404);
     let of_all = |((_, path), _): &((String, String), &Value)| {
-        [is_of_budgets, is_of_pacer, is_of_live, is_of_lots, is_of_cache, is_of_lookup]
-            .iter()
-            .all(|is_of| !is_of(path))
+        [
+            is_of_budgets,
+            is_of_pacer,
+            is_of_live,
+            is_of_lots,
+            is_of_cache,
+            is_of_lookup,
+            is_of_record,
+        ]
+        .iter()
+        .all(|is_of| !is_of(path))
     };
     for ((method, path), operation) in operations(&document).into_iter().filter(of_all) {
         let known = path.replace("{id}", ID_IN_PATH);

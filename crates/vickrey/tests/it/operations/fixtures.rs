@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program::{self, PATIENCE, message, until, vickrey};
 
@@ -29,6 +29,30 @@ pub fn dsp() -> SocketAddr {
 fn no_bids(mut stream: TcpStream) {
     while message(&mut stream).is_some() {
         if stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").is_err() {
+            return;
+        }
+    }
+}
+
+/// A DSP that answers each request with one bid, which this makes, for the life of the test process.
+pub fn bidder(bid: fn(&Value) -> Value) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || bids(stream, bid));
+        }
+    });
+    address
+}
+
+fn bids(mut stream: TcpStream, bid: fn(&Value) -> Value) {
+    while let Some((_, body)) = message(&mut stream) {
+        let request: Value = serde_json::from_str(&body).unwrap();
+        let body = json!({ "id": request["id"], "seatbid": [bid(&request)] }).to_string();
+        let length = body.len();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length";
+        if write!(stream, "{head}: {length}\r\n\r\n{body}").is_err() {
             return;
         }
     }
@@ -231,6 +255,11 @@ impl Server {
         let answer = self.ask("GET", path, "");
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
+    }
+
+    /// The address for operators.
+    pub fn admin(&self) -> &str {
+        &self.admin
     }
 
     /// The address for bid requests.
