@@ -24,6 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
         name: "files".to_owned(),
         gives: vec!["file".to_owned()],
         path: "/files".to_owned(),
+        statement: None,
         form: RecordForm {
             format,
             path: path.iter().map(|name| (*name).to_owned()).collect(),

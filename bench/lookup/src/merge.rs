@@ -104,6 +104,7 @@ fn call(place: &str) -> ProviderCall {
         name: "files".to_owned(),
         gives: vec!["file".to_owned()],
         path: "/files".to_owned(),
+        statement: None,
         form: RecordForm {
             format: RecordFormat::Json,
             path: Vec::new(),

@@ -3,6 +3,7 @@
 
 mod check;
 mod model;
+mod statement;
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -11,6 +12,7 @@ mod tests;
 
 pub use check::{MapPlace, MapProblem, check};
 pub use model::{
-    CallId, CallPages, CallParameter, FOLDER, KeyParameter, LookupProvider, MapKey, PageCount,
-    ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
+    CallId, CallPages, CallParameter, DATABASE, FOLDER, KeyParameter, LookupProvider, MapKey,
+    PageCount, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
 };
+pub use statement::{SqlStatement, UnreadableStatement};

@@ -4,6 +4,7 @@
 pub(crate) mod answers;
 mod client;
 pub(crate) mod clock;
+mod database;
 pub(crate) mod disk;
 mod flights;
 mod folder;
@@ -37,6 +38,7 @@ use answers::{
 };
 use client::{AnswerLimits, AttemptFailure};
 use clock::LookupClock;
+use database::Database;
 use disk::DiskAnswers;
 use flights::{FlightNews, FlightResult, Flights};
 use gate::{LaneCaller, LaneGate};
@@ -58,6 +60,8 @@ pub(crate) struct ProviderCalls {
     limits: ProviderCallLimits,
     clock: LookupClock,
     client: HttpClient,
+    /// By provider. None for those that are no databases.
+    databases: Vec<Option<Rc<Database>>>,
     /// For calls at a time. The client has room for as many idle connections besides.
     places: Semaphore,
     /// For files that are read at a time.
@@ -99,6 +103,9 @@ impl ProviderCalls {
             addresses: AddressRule::Any,
             tls: Arc::new(client_config(None)),
         };
+        let databases = maps.databases.iter();
+        let databases = databases.map(|of| of.as_ref().map(|of| Database::new(of, &options.tls)));
+        let databases = databases.collect();
         let clock = LookupClock::new();
         let gates = maps.map.providers.iter().map(|provider| {
             let options = || ProviderLaneOptions {
@@ -117,6 +124,7 @@ impl ProviderCalls {
         Rc::new(Self {
             places: Semaphore::new(limits.connections),
             file_places: Arc::new(Semaphore::new(folder::READS_MAX)),
+            databases,
             client: HttpClient::new(options, Arc::new(SystemNames::new())),
             gates: gates.collect(),
             schemas: schemas.collect(),
@@ -318,15 +326,17 @@ impl ProviderCalls {
         let headers = &self.maps.headers[key.call.provider];
         let limits =
             AnswerLimits { bytes_max: self.limits.answer_bytes, timeout: provider.timeout };
-        let body = match url.strip_prefix(FOLDER) {
-            Some(path) => folder::read(path, limits, &self.file_places).await?,
-            None => client::get(&self.client, &url, headers, limits).await?,
+        let call = self.maps.map.call(key.call);
+        let body = match (&self.databases[key.call.provider], url.strip_prefix(FOLDER)) {
+            (Some(database), _) => database.ask(call, &key.target, limits).await?,
+            (None, Some(path)) => folder::read(path, limits, &self.file_places).await?,
+            (None, None) => client::get(&self.client, &url, headers, limits).await?,
         };
         let Some(body) = body else { return Ok(ReadAnswer::default()) };
         let read = self.read(key, body.clone()).await;
         let read = read.map_err(|error| AttemptFailure::Failed(error.to_string()))?;
         if let Some(disk) = &self.disk
-            && self.maps.map.call(key.call).is_kept()
+            && call.is_kept()
             && !url.starts_with(FOLDER)
         {
             disk.write(&DiskAnswers::key(&provider.name, &url), unix_ms(), body);

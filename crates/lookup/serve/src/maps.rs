@@ -22,6 +22,8 @@ pub struct LoadedMaps {
     pub map: ProviderMap,
     /// Header fields of requests, by provider.
     pub headers: Vec<HeaderMap>,
+    /// How to connect to those that are databases, by provider.
+    pub(crate) databases: Vec<Option<tokio_postgres::Config>>,
 }
 
 /// Reads the files that a pattern matches, such as `maps/*.toml`, relative to a folder.
@@ -85,7 +87,7 @@ struct FilePlace {
 
 /// Adds a file to the map.
 fn add(maps: &mut LoadedMaps, places: &mut Places, file: MapFile, name: &str) {
-    let LoadedMaps { map, headers } = maps;
+    let LoadedMaps { map, headers, databases } = maps;
     let (keys, providers) = (map.keys.len(), map.providers.len());
     let moved = |call: CallId| CallId { provider: call.provider + providers, ..call };
     for TablePlace { place, line } in file.places {
@@ -109,6 +111,7 @@ fn add(maps: &mut LoadedMaps, places: &mut Places, file: MapFile, name: &str) {
     map.keys.extend(file.map.keys);
     map.providers.extend(file.map.providers);
     headers.extend(file.headers);
+    databases.extend(file.databases);
 }
 
 /// A problem of the map, in the file that it is about.

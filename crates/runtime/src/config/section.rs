@@ -135,6 +135,11 @@ impl<'a> Section<'a> {
         self.place.map(|place| place.line).filter(|&line| line != 0)
     }
 
+    /// Whether the file has a key, right or wrong.
+    pub fn has(&self, key: &str) -> bool {
+        self.given(key).is_some()
+    }
+
     /// Records a problem across several keys. Messages show `value` if no file gives the key, and
     /// never for a secret; `remedy` is a lower-case fragment. `key` may be dotted, if it names no
     /// secret.

@@ -8,6 +8,7 @@ use super::model::{
     CallId, CallPages, CallParameter, FOLDER, ParameterSource, ProviderCall, ProviderMap,
     RecordForm, RecordFormat,
 };
+use super::statement::SqlStatement;
 use crate::query::{DATE, is_key_name, is_name};
 
 /// What is wrong with a map.
@@ -44,6 +45,9 @@ pub fn check(map: &ProviderMap) -> Vec<MapProblem> {
     for (id, provider, call) in map.calls() {
         if provider.instances.iter().any(|(_, url)| url.starts_with(FOLDER)) {
             check.file(id, call);
+        }
+        if let Some(statement) = &call.statement {
+            check.statement(id, call, statement);
         }
         check.call(id, call);
         check.parameters(id, call);
@@ -212,6 +216,37 @@ impl MapCheck<'_> {
                     format!("a file takes parameters in its path: write `{{{name}}}` there");
                 self.note(MapPlace::Parameter(id, at), "name", name, remedy);
             }
+        }
+    }
+
+    /// A database ignores no parameter, and has each that its query names.
+    fn statement(&mut self, id: CallId, call: &ProviderCall, statement: &SqlStatement) {
+        let of_pages = call.pages.iter().flat_map(CallPages::parameters).map(|name| (None, name));
+        let others = call.parameters.iter().enumerate().flat_map(|(at, parameter)| {
+            let range = match &parameter.source {
+                ParameterSource::Key(of) => of.range.as_ref(),
+                ParameterSource::Literal(_) => None,
+            };
+            // A date is a range alone.
+            let own = range.is_none().then_some(&parameter.name);
+            own.into_iter().chain(range.into_iter().flatten()).map(move |name| (Some(at), name))
+        });
+        let known: Vec<(Option<usize>, &String)> = of_pages.chain(others).collect();
+        let named = statement.parameters();
+        for name in &named {
+            let is_own = call.parameters.iter().any(|parameter| parameter.name == *name);
+            if !is_own && known.iter().all(|(_, known)| known != name) {
+                let remedy = format!("names no parameter: add one with the name `{name}`");
+                self.note(MapPlace::Call(id), "sql", &format!("${name}"), remedy);
+            }
+        }
+        for (at, name) in known.into_iter().filter(|(_, name)| !named.contains(&&***name)) {
+            let place = at.map_or(MapPlace::Call(id), |at| MapPlace::Parameter(id, at));
+            let (key, remedy) = match at {
+                None => ("pages", format!("the query has no `${name}`")),
+                Some(_) => ("name", format!("the query has no `${name}`: write it there")),
+            };
+            self.note(place, key, name, remedy);
         }
     }
 

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::statement::SqlStatement;
 use crate::query::{KeyAttributes, Vocabulary};
 
 /// Begins the URL of a provider that is a folder of files.
 pub const FOLDER: &str = "file:";
+
+/// Begins what stands for the URL of a provider that is a database.
+pub const DATABASE: &str = "postgres:";
 
 /// All files of the map together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub struct MapKey {
     pub primary: String,
 }
 
-/// A service that answers calls over HTTP, or a folder of files.
+/// A service that answers calls over HTTP, a folder of files, or a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupProvider {
     /// The name: the `system` of queries.
@@ -66,6 +70,8 @@ pub struct ProviderCall {
     pub gives: Vec<String>,
     /// Path and fixed query, with `{name}` where a parameter stands in the path.
     pub path: String,
+    /// What a database is asked; then the path is of no meaning. None: the provider is no database.
+    pub statement: Option<SqlStatement>,
     /// How the records of an answer are written.
     pub form: RecordForm,
     /// What it takes.
@@ -242,6 +248,14 @@ impl ProviderCall {
         self.parameters.iter().filter_map(|parameter| match &parameter.source {
             ParameterSource::Key(parameter) => Some(parameter),
             ParameterSource::Literal(_) => None,
+        })
+    }
+
+    /// Whether a parameter of this name may have several values.
+    pub fn takes_list(&self, name: &str) -> bool {
+        self.parameters.iter().any(|parameter| match &parameter.source {
+            ParameterSource::Key(of) => parameter.name == name && of.batch > 1,
+            ParameterSource::Literal(_) => false,
         })
     }
 

@@ -37,6 +37,7 @@ pub(crate) fn call(name: &str, gives: &[&str], parameters: Vec<KeyParameter>) ->
         name: name.to_owned(),
         gives: gives.iter().map(|key| (*key).to_owned()).collect(),
         path: format!("/{name}"),
+        statement: None,
         form: RecordForm {
             format: RecordFormat::Json,
             path: Vec::new(),

@@ -256,3 +256,34 @@ fn a_file_takes_parameters_in_its_path_alone() {
         ],
     );
 }
+
+#[test]
+fn a_query_names_its_parameters() {
+    let range =
+        KeyParameter { range: Some(["after", "before"].map(str::to_owned)), ..takes("date") };
+    let pages = CallPages {
+        parameter: "skip".to_owned(),
+        counts: PageCount::Records,
+        size_parameter: Some("most".to_owned()),
+        size: 10,
+        pages_max: 10,
+    };
+    let asked = |sql: &str| {
+        let statement = Some(SqlStatement::parse(sql).unwrap());
+        let mut call = call("x", &["file"], vec![needs("dataset"), range.clone()]);
+        (call.statement, call.pages) = (statement, Some(pages.clone()));
+        move |map: &mut ProviderMap| map.providers[1].calls.push(call)
+    };
+    let all = "select $dataset, $after, $before, $skip, $most";
+    problems(asked(all), &[]);
+    let (place, of) = (MapPlace::Call(of_call(1, 3)), |at| MapPlace::Parameter(of_call(1, 3), at));
+    problems(
+        asked("select $datasets, $before, $skip"),
+        &[
+            (place, "sql", "$datasets", "names no parameter: add one with the name `datasets`"),
+            (place, "pages", "most", "the query has no `$most`"),
+            (of(0), "name", "dataset", "the query has no `$dataset`: write it there"),
+            (of(1), "name", "after", "the query has no `$after`: write it there"),
+        ],
+    );
+}

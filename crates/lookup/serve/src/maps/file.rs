@@ -6,10 +6,12 @@ use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use lookup_core::map::{
-    CallId, CallPages, CallParameter, FOLDER, KeyParameter, LookupProvider, MapKey, MapPlace,
-    PageCount, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
+    CallId, CallPages, CallParameter, DATABASE, FOLDER, KeyParameter, LookupProvider, MapKey,
+    MapPlace, PageCount, ParameterSource, ProviderCall, ProviderMap, RecordForm, RecordFormat,
+    SqlStatement,
 };
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
+use tokio_postgres::Config as DatabaseConfig;
 use url::Url;
 
 /// What a file describes, and where.
@@ -18,6 +20,8 @@ pub struct MapFile {
     pub(super) map: ProviderMap,
     /// Header fields of requests, by provider.
     pub(super) headers: Vec<HeaderMap>,
+    /// How to connect to those that are databases, by provider.
+    pub(super) databases: Vec<Option<DatabaseConfig>>,
     pub(super) places: Vec<TablePlace>,
 }
 
@@ -33,7 +37,8 @@ pub fn read(s: &mut Section<'_>) -> MapFile {
     let mut places = Vec::new();
     let about = "A key: a kind of things that providers know, and that queries may name.";
     let keys = s.tables("key", about, |s| (read_key(s), s.line()));
-    let about = "A provider: a service that answers calls over HTTP, or a folder of files.";
+    let about =
+        "A provider: a service that answers calls over HTTP, a folder of files, or a database.";
     let providers = s.tables("provider", about, |s| (read_provider(s), s.line()));
     if keys.is_empty() && providers.is_empty() {
         s.problem("provider", "…", "the file describes nothing: add a [[provider]] or a [[key]]");
@@ -43,10 +48,11 @@ pub fn read(s: &mut Section<'_>) -> MapFile {
     }
     let mut map =
         ProviderMap { keys: keys.into_iter().map(|(key, _)| key).collect(), providers: Vec::new() };
-    let mut headers = Vec::new();
+    let (mut headers, mut databases) = (Vec::new(), Vec::new());
     for (provider, (read, line)) in providers.into_iter().enumerate() {
-        let ReadProvider { provider: mut described, headers: of_provider, calls } = read;
+        let ReadProvider { provider: mut described, headers: of_provider, database, calls } = read;
         headers.push(of_provider);
+        databases.push(database);
         places.push(TablePlace { place: MapPlace::Provider(provider), line });
         for (call, read) in calls.into_iter().enumerate() {
             let id = CallId { provider, call };
@@ -58,7 +64,7 @@ pub fn read(s: &mut Section<'_>) -> MapFile {
         }
         map.providers.push(described);
     }
-    MapFile { map, headers, places }
+    MapFile { map, headers, databases, places }
 }
 
 fn read_key(s: &mut Section<'_>) -> MapKey {
@@ -78,29 +84,13 @@ fn read_key(s: &mut Section<'_>) -> MapKey {
 struct ReadProvider {
     provider: LookupProvider,
     headers: HeaderMap,
+    database: Option<DatabaseConfig>,
     calls: Vec<ReadCall>,
 }
 
 fn read_provider(s: &mut Section<'_>) -> ReadProvider {
     let name = s.text("name", Required("dbs"), "Name of the provider: the `system` of queries.");
-    let url = s.parsed(
-        "url",
-        Required("https://dbs.example.com/api"),
-        base_url,
-        "URL before the paths of the calls: http, https, or `file:` and a folder of files, relative to \
-         this file.",
-    );
-    let instance =
-        s.text("instance", "default", "Name of the instance at `url`, which is the default.");
-    let others = s.map(
-        "instances",
-        &[("int/global", "https://int.example.com/api")],
-        |name, url| base_url(url).map(|url| (name.to_owned(), url)),
-        "URLs of other instances, by name.",
-    );
-    if others.iter().any(|(name, _)| *name == instance) {
-        s.problem("instances", &instance, "is already the name of the instance at `url`");
-    }
+    let (instances, database) = read_instances(s, &name);
     let is_required = s.boolean(
         "required",
         false,
@@ -131,8 +121,16 @@ fn read_provider(s: &mut Section<'_>) -> ReadProvider {
         |name, value| header(name, &value),
         "Extra header fields for every request. Their values are secrets.",
     );
-    let calls = s.tables("call", "One question that the provider answers.", read_call);
-    let instances = [(instance, url)].into_iter().chain(others).collect();
+    let is_database = s.has("database");
+    let calls = s.tables("call", "One question that the provider answers.", |s| {
+        let read = read_call(s);
+        match (is_database, s.has("sql")) {
+            (true, false) => s.problem("sql", "…", "is missing: the provider is a database"),
+            (false, true) => s.problem("sql", "…", "is for providers with a `database`"),
+            _ => (),
+        }
+        read
+    });
     let calls_of = Vec::new();
     let provider = LookupProvider {
         name,
@@ -143,7 +141,60 @@ fn read_provider(s: &mut Section<'_>) -> ReadProvider {
         timeout,
         calls: calls_of,
     };
-    ReadProvider { provider, headers: headers.into_iter().collect(), calls }
+    let headers = headers.into_iter().collect();
+    ReadProvider { provider, headers, database, calls }
+}
+
+/// URLs by instance, the first of them the default, and the database that it is.
+fn read_instances(
+    s: &mut Section<'_>,
+    name: &str,
+) -> (Vec<(String, String)>, Option<DatabaseConfig>) {
+    let url: Option<String> = s.parsed(
+        "url",
+        Optional("https://dbs.example.com/api"),
+        base_url,
+        "URL before the paths of the calls: http, https, or `file:` and a folder of files, relative to \
+         this file. A provider has either a `url` or a `database`.",
+    );
+    let database = read_database(s);
+    if s.has("url") == s.has("database") {
+        s.problem("url", "…", "a provider has either a `url` or a `database`");
+    }
+    let url = url.unwrap_or_else(|| format!("{DATABASE}{name}"));
+    let instance =
+        s.text("instance", "default", "Name of the instance at `url`, which is the default.");
+    let others = s.map(
+        "instances",
+        &[("int/global", "https://int.example.com/api")],
+        |name, url| base_url(url).map(|url| (name.to_owned(), url)),
+        "URLs of other instances, by name.",
+    );
+    if s.has("database") && !others.is_empty() {
+        s.problem("instances", "…", "a database has no other instances: describe it as a provider");
+    }
+    if others.iter().any(|(name, _)| *name == instance) {
+        s.problem("instances", &instance, "is already the name of the instance at `url`");
+    }
+    ([(instance, url)].into_iter().chain(others).collect(), database)
+}
+
+/// How to connect to the database that a provider is.
+fn read_database(s: &mut Section<'_>) -> Option<DatabaseConfig> {
+    let text: Option<Secret> = s.secret(
+        "database",
+        Optional("env:CRM_DATABASE"),
+        "Connection string of a PostgreSQL database, in place of `url`: \
+         \"postgresql://user:password@host/name\", or \"host=… user=…\". With `sslmode=require`, by TLS with \
+         a certificate that is verified; otherwise without TLS.",
+    );
+    let config = text?.expose().parse().ok();
+    if config.is_none() {
+        // What is wrong may be a part of the secret.
+        let remedy = "needs the form \"postgresql://user:password@host/name\", or \"host=… user=… dbname=…\"";
+        s.problem("database", "…", remedy);
+    }
+    config
 }
 
 /// A field of requests.
@@ -175,17 +226,33 @@ fn read_call(s: &mut Section<'_>) -> ReadCall {
         |name| Ok(name.to_owned()),
         "Keys of its records. It answers queries that ask for exactly these.",
     );
-    let path = s.parsed(
+    let path: Option<String> = s.parsed(
         "path",
-        Required("/files?detail=1"),
+        Optional("/files?detail=1"),
         |path| match path.starts_with('/') && !path.contains('#') {
             true => Ok(path.to_owned()),
             false => Err("must begin with `/`, without `#`".to_owned()),
         },
         "Path behind the provider's URL, with a fixed query if it needs one. `{name}` stands for the \
-         parameter of this name; other parameters are added to the query.",
+         parameter of this name; other parameters are added to the query. A call has either a `path` or \
+         `sql`.",
     );
-    let form = read_form(s);
+    let statement: Option<SqlStatement> = s.parsed(
+        "sql",
+        Optional("select id, segment from users where id = any($user)"),
+        |text| SqlStatement::parse(text).map_err(|error| error.to_string()),
+        "Query of a database, whose rows are the records. `$name` stands for the parameter of this name: a \
+         text, a list of texts if it has a `batch`, or null if the query has no condition on its key.",
+    );
+    if s.has("path") == s.has("sql") {
+        s.problem("path", "…", "a call has either a `path` or `sql`");
+    }
+    let path = path.unwrap_or_else(|| format!("/{name}"));
+    let mut form = read_form(s);
+    if statement.is_some() {
+        // Whatever else it says: rows are written so.
+        form.format = RecordFormat::Ndjson;
+    }
     let ttl = s.duration("ttl", "5m", secs(0)..=YEAR, "How long answers count.");
     let empty_ttl =
         s.duration("empty_ttl", "10s", secs(0)..=YEAR, "How long answers without records count.");
@@ -211,6 +278,7 @@ fn read_call(s: &mut Section<'_>) -> ReadCall {
         name,
         gives,
         path,
+        statement,
         form,
         parameters,
         pages,

@@ -87,3 +87,36 @@ fn problems_of_one_file_come_with_those_of_others() {
         assert!(found.contains(&want.to_owned()), "{want}\n{found:#?}");
     }
 }
+
+#[test]
+fn a_provider_is_a_service_or_a_database() {
+    let database =
+        "[[key]]\nname = \"file\"\n[[provider]]\nname = \"p\"\ndatabase = \"file:secret\"\n";
+    let call =
+        "[[provider.call]]\nname = \"c\"\ngives = [\"file\"]\nfields = { name = \"file.name\" }\n";
+    let wrong = |lines: &str, of_call: &str, secret: &str| {
+        let map = format!("{database}{lines}{call}{of_call}");
+        problems(&[("a.toml", &map), ("secret", secret)])
+    };
+    let (sql, good) = ("sql = \"select name from files\"\n", "host=db user=u password=hidden");
+    for (lines, of_call, secret, want) in [
+        ("url = \"http://p\"\n", sql, good, "a provider has either a `url` or a `database`"),
+        ("instances = { x = \"http://x\" }\n", sql, good, "a database has no other instances"),
+        ("", "path = \"/c\"\n", good, "is missing: the provider is a database"),
+        ("", &format!("{sql}path = \"/c\"\n"), good, "a call has either a `path` or `sql`"),
+        ("", "sql = \"select 'a\"\n", good, "has a quote or a comment that does not end"),
+        ("", "sql = \"select $x\"\n", good, "names no parameter: add one with the name `x`"),
+        ("", sql, "host=db hidden", "needs the form \"postgresql://"),
+        ("", sql, "host=db port=hidden", "needs the form \"postgresql://"),
+    ] {
+        let found = wrong(lines, of_call, secret);
+        assert!(found.iter().any(|problem| problem.contains(want)), "{want}: {found:?}");
+        assert!(!found.iter().any(|problem| problem.contains("hidden")), "{found:?}");
+    }
+    // One mistake is one problem.
+    assert_eq!(wrong("", sql, "host=db hidden").len(), 1);
+    assert_eq!(problems(&[("a.toml", &format!("{database}{call}{sql}"))]).len(), 1);
+    let found = problems(&[("a.toml", &format!("{KEYS}{CALL}sql = \"select 1\"\n"))]);
+    let want = "is for providers with a `database`";
+    assert!(found.iter().any(|problem| problem.contains(want)), "{found:?}");
+}

@@ -8,6 +8,7 @@ mod faults;
 mod fixtures;
 mod limits;
 mod memory;
+mod postgres;
 mod restart;
 
 use std::alloc::System;
