@@ -17,6 +17,7 @@ mod tests;
 pub use body::read;
 pub use error::UnreadableRecords;
 pub use limits::RecordLimits;
+pub(crate) use merge::SourceUnions;
 pub use merge::{MergedRecord, MergedRecords, merge};
 pub(crate) use schema::primary_field;
 pub use schema::{RecordSchema, primary_fields};

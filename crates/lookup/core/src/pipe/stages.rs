@@ -8,7 +8,8 @@ use super::comparisons::{holds, satisfies};
 use crate::map::ProviderMap;
 use crate::query::{Aggregate, GrepItem, PipeStage, QueryCondition, QueryTest};
 use crate::records::{
-    MergedRecord, MergedRecords, RecordRow, RecordSet, RecordValue, primary_field, value_at,
+    MergedRecord, MergedRecords, RecordRow, RecordSet, RecordValue, SourceUnions, primary_field,
+    value_at,
 };
 
 /// What the stages leave.
@@ -118,13 +119,7 @@ fn project(records: &mut MergedRecords, columns: &[usize]) {
     }
     records.fields = kept.iter().map(|column| records.fields[*column].clone()).collect();
     for record in &mut records.records {
-        let row = &mut record.row;
-        let width = row.len();
-        let take = |column: &usize| match *column < width {
-            true => std::mem::take(&mut row[*column]),
-            false => RecordValue::Absent,
-        };
-        record.row = kept.iter().map(take).collect();
+        record.row = kept.iter().map(|column| value_at(&record.row, *column).clone()).collect();
     }
 }
 
@@ -147,12 +142,13 @@ fn sort(records: &mut MergedRecords, column: usize, is_descending: bool) {
 
 fn unique(records: &mut MergedRecords) {
     let mut known: HashMap<String, usize> = HashMap::new();
+    let mut unions = SourceUnions::default();
     let all = std::mem::take(&mut records.records);
     for record in all {
         match known.entry(text_of(&record)) {
             Entry::Occupied(at) => {
                 let first: &mut MergedRecord = &mut records.records[*at.get()];
-                first.add_sources(&record.sources);
+                first.add_sources(&record.sources, &mut unions);
             }
             Entry::Vacant(at) => {
                 at.insert(records.records.len());

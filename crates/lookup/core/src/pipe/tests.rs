@@ -108,8 +108,8 @@ fn fields_are_kept() {
 fn repeated_records_have_all_sources() {
     let fields = vec!["a.b".to_owned()];
     let record = |number, source| MergedRecord {
-        row: vec![RecordValue::Integer(number)],
-        sources: vec![source],
+        row: [RecordValue::Integer(number)].into(),
+        sources: [source].into(),
     };
     let records = vec![record(1, 2), record(2, 0), record(1, 0), record(1, 2)];
     let PipeResult::Records(left) =
@@ -117,7 +117,7 @@ fn repeated_records_have_all_sources() {
     else {
         panic!("records")
     };
-    let sources: Vec<_> = left.records.iter().map(|record| record.sources.clone()).collect();
+    let sources: Vec<_> = left.records.iter().map(|record| record.sources.to_vec()).collect();
     assert_eq!(sources, [vec![0, 2], vec![0]]);
 }
 
@@ -144,8 +144,8 @@ fn aggregates_are_exact() {
     let fields = vec!["a.b".to_owned()];
     let of = |numbers: &[i64], pipe: &str| {
         let record = |number: &i64| MergedRecord {
-            row: vec![RecordValue::Integer(*number)],
-            sources: vec![0],
+            row: [RecordValue::Integer(*number)].into(),
+            sources: [0].into(),
         };
         let records = numbers.iter().map(record).collect();
         let PipeResult::Aggregates(values) =

@@ -59,7 +59,7 @@ pub(super) fn read(
                 row[field] = RecordValue::of_text(text);
             }
         }
-        set.rows.push(row);
+        set.rows.push(row.into());
     }
     Ok(set)
 }

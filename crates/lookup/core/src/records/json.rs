@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::error::UnreadableRecords;
 use super::limits::RecordLimits;
 use super::schema::{RecordSchema, SchemaNode};
-use super::set::{RecordRow, RecordSet};
+use super::set::RecordSet;
 use super::value::RecordValue;
 use crate::map::RecordForm;
 
@@ -47,6 +47,8 @@ struct JsonReader<'s> {
     schema: &'s RecordSchema,
     limits: RecordLimits,
     set: RecordSet,
+    /// Of the last record, for the next one.
+    room: Vec<RecordValue>,
     /// Fields of members that the map does not name.
     others: HashMap<String, usize>,
     /// Values of all records so far.
@@ -61,6 +63,7 @@ impl<'s> JsonReader<'s> {
     fn new(schema: &'s RecordSchema, limits: RecordLimits) -> Self {
         let set = RecordSet { fields: schema.fields.clone(), rows: Vec::new() };
         Self {
+            room: Vec::new(),
             schema,
             limits,
             set,
@@ -87,19 +90,23 @@ impl<'s> JsonReader<'s> {
         error
     }
 
-    fn begin_record<E: Error>(&mut self) -> Result<RecordRow, E> {
+    fn begin_record<E: Error>(&mut self) -> Result<Vec<RecordValue>, E> {
         if self.set.rows.len() == self.limits.records_max {
             return Err(self.fail(UnreadableRecords::TooManyRecords(self.limits.records_max)));
         }
-        Ok(vec![RecordValue::Absent; self.schema.fields.len()])
+        let mut row = std::mem::take(&mut self.room);
+        row.clear();
+        row.resize(self.schema.fields.len(), RecordValue::Absent);
+        Ok(row)
     }
 
-    fn end_record<E: Error>(&mut self, row: RecordRow) -> Result<(), E> {
+    fn end_record<E: Error>(&mut self, mut row: Vec<RecordValue>) -> Result<(), E> {
         self.values += row.len();
         if self.limits.values_max < self.values {
             return Err(self.fail(UnreadableRecords::TooManyValues(self.limits.values_max)));
         }
-        self.set.rows.push(row);
+        self.set.rows.push(row.drain(..).collect());
+        self.room = row;
         Ok(())
     }
 
@@ -260,7 +267,7 @@ impl Visitor<'_> for SameName<'_> {
 /// A record, or a part of it.
 struct NodeSeed<'b, 's> {
     reader: &'b mut JsonReader<'s>,
-    row: &'b mut RecordRow,
+    row: &'b mut Vec<RecordValue>,
     node: &'s SchemaNode,
     is_record: bool,
 }
@@ -280,7 +287,7 @@ impl<'de> DeserializeSeed<'de> for NodeSeed<'_, '_> {
 }
 
 impl<'b, 's> NodeSeed<'b, 's> {
-    fn of_record(reader: &'b mut JsonReader<'s>, row: &'b mut RecordRow) -> Self {
+    fn of_record(reader: &'b mut JsonReader<'s>, row: &'b mut Vec<RecordValue>) -> Self {
         let schema = reader.schema;
         Self { reader, row, node: &schema.root, is_record: true }
     }

@@ -1,11 +1,12 @@
 //! Merges records of several answers that are about the same things.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::error::UnreadableRecords;
 use super::limits::RecordLimits;
-use super::set::{RecordRow, RecordSet, value_at};
+use super::set::{ROW_BYTES, RecordRow, RecordSet, value_at};
 use super::value::RecordValue;
 
 /// Records, and which answers each came from.
@@ -22,8 +23,8 @@ pub struct MergedRecords {
 pub struct MergedRecord {
     /// Its values, by the fields of the set.
     pub row: RecordRow,
-    /// Indexes of answers, in ascending order.
-    pub sources: Vec<u32>,
+    /// Indexes of answers, in ascending order. Records share them.
+    pub sources: Arc<[u32]>,
 }
 
 /// Merges answers, in the order of their precedence: of two values of a field, that of the earlier
@@ -40,8 +41,9 @@ pub fn merge(
     let mut merged = MergedRecords::default();
     let mut columns_known: HashMap<String, usize> = HashMap::new();
     let mut known: HashMap<Box<[u8]>, usize> = HashMap::new();
-    let mut values = 0;
+    let (mut values, mut unions) = (0, SourceUnions::default());
     for (source, set) in answers {
+        let sources: Arc<[u32]> = Arc::from([source]);
         let mut column = |field: String| {
             *columns_known.entry(field).or_insert_with_key(|field| {
                 merged.fields.push(field.clone());
@@ -58,9 +60,9 @@ pub fn merge(
             let row = moved(row, &columns);
             values += row.len();
             let key = primary_columns.as_ref().and_then(|columns| identity(&row, columns));
-            let record = MergedRecord { row, sources: vec![source] };
+            let record = MergedRecord { row, sources: Arc::clone(&sources) };
             match key.map(|key| known.entry(key)) {
-                Some(Entry::Occupied(at)) => merged.records[*at.get()].add(record),
+                Some(Entry::Occupied(at)) => merged.records[*at.get()].add(record, &mut unions),
                 Some(Entry::Vacant(at)) => {
                     at.insert(merged.records.len());
                     merged.records.push(record);
@@ -84,7 +86,7 @@ impl MergedRecords {
         let names: usize = self.fields.iter().map(|name| size_of::<String>() + name.len()).sum();
         let record = |record: &MergedRecord| {
             let values: usize = record.row.iter().map(RecordValue::bytes).sum();
-            size_of::<MergedRecord>() + values + record.sources.len() * size_of::<u32>()
+            size_of::<MergedRecord>() + ROW_BYTES + values
         };
         names + self.records.iter().map(record).sum::<usize>()
     }
@@ -97,25 +99,46 @@ impl MergedRecords {
 
 impl MergedRecord {
     /// Adds what another record of the same thing says.
-    fn add(&mut self, MergedRecord { row, sources }: Self) {
-        if self.row.len() < row.len() {
-            self.row.resize(row.len(), RecordValue::Absent);
+    fn add(&mut self, MergedRecord { row, sources }: Self, unions: &mut SourceUnions) {
+        let lacks = |(at, new): (usize, &RecordValue)| {
+            new.is_present() && !value_at(&self.row, at).is_present()
+        };
+        if row.iter().enumerate().any(lacks) {
+            let width = self.row.len().max(row.len());
+            let value = |at| match value_at(&self.row, at) {
+                known if known.is_present() => known,
+                known => match value_at(&row, at) {
+                    new if new.is_present() => new,
+                    _ => known,
+                },
+            };
+            self.row = (0..width).map(|at| value(at).clone()).collect();
         }
-        for (known, new) in self.row.iter_mut().zip(row) {
-            if !known.is_present() && new.is_present() {
-                *known = new;
-            }
-        }
-        self.add_sources(&sources);
+        self.add_sources(&sources, unions);
     }
 
     /// Says that it came from other answers too.
-    pub(crate) fn add_sources(&mut self, sources: &[u32]) {
-        for source in sources {
-            if let Err(at) = self.sources.binary_search(source) {
-                self.sources.insert(at, *source);
-            }
+    pub(crate) fn add_sources(&mut self, sources: &Arc<[u32]>, unions: &mut SourceUnions) {
+        self.sources = unions.of(&self.sources, sources);
+    }
+}
+
+/// The last union of sources: many records in a row have the same.
+#[derive(Default)]
+pub(crate) struct SourceUnions(Option<[Arc<[u32]>; 3]>);
+
+impl SourceUnions {
+    fn of(&mut self, some: &Arc<[u32]>, others: &Arc<[u32]>) -> Arc<[u32]> {
+        if let Some([of_some, of_others, union]) = &self.0
+            && Arc::ptr_eq(of_some, some)
+            && Arc::ptr_eq(of_others, others)
+        {
+            return Arc::clone(union);
         }
+        let union: BTreeSet<u32> = some.iter().chain(&**others).copied().collect();
+        let union: Arc<[u32]> = union.into_iter().collect();
+        self.0 = Some([Arc::clone(some), Arc::clone(others), Arc::clone(&union)]);
+        union
     }
 }
 
@@ -126,10 +149,10 @@ fn moved(row: RecordRow, columns: &[usize]) -> RecordRow {
     }
     let width = columns.iter().take(row.len()).max().map_or(0, |last| last + 1);
     let mut moved = vec![RecordValue::Absent; width];
-    for (value, column) in row.into_iter().zip(columns) {
-        moved[*column] = value;
+    for (value, column) in row.iter().zip(columns) {
+        moved[*column] = value.clone();
     }
-    moved
+    moved.into()
 }
 
 /// What tells a record apart: its texts, each with its length. None if one is absent.

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::value::RecordValue;
 
-/// The values of one record, by the fields of its set. Those behind the last one are absent.
-pub type RecordRow = Vec<RecordValue>;
+/// The values of one record, by the fields of its set. Those behind the last one are absent. Answers of
+/// calls and of queries share them.
+pub type RecordRow = Arc<[RecordValue]>;
 
 /// Records with the same fields.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +20,9 @@ pub struct RecordSet {
     /// The records.
     pub rows: Vec<RecordRow>,
 }
+
+/// Bytes before the values of a row: who shares it.
+pub(super) const ROW_BYTES: usize = 2 * size_of::<usize>();
 
 /// What a row has beyond its end.
 static ABSENT: RecordValue = RecordValue::Absent;
@@ -33,7 +38,7 @@ impl RecordSet {
         let names: usize = self.fields.iter().map(|name| size_of::<String>() + name.len()).sum();
         let row = |row: &RecordRow| {
             let values: usize = row.iter().map(RecordValue::bytes).sum();
-            size_of::<RecordRow>() + values
+            size_of::<RecordRow>() + ROW_BYTES + values
         };
         names + self.rows.iter().map(row).sum::<usize>()
     }
@@ -57,7 +62,7 @@ impl RecordSet {
 /// A record as JSON: attributes are nested below their keys.
 pub fn to_json(fields: &[String], row: &RecordRow) -> Value {
     let mut record = Map::new();
-    for (field, value) in fields.iter().zip(row) {
+    for (field, value) in fields.iter().zip(&**row) {
         if *value != RecordValue::Absent {
             insert(&mut record, field, value.to_json());
         }

@@ -10,7 +10,7 @@ use quick_xml::{Reader, XmlVersion};
 use super::error::UnreadableRecords;
 use super::limits::RecordLimits;
 use super::schema::{RecordSchema, SchemaNode};
-use super::set::{RecordRow, RecordSet};
+use super::set::RecordSet;
 use super::value::RecordValue;
 use crate::map::RecordForm;
 
@@ -90,7 +90,7 @@ struct XmlReader<'s> {
     /// The elements that are open.
     open: Vec<OpenElement<'s>>,
     /// The record that is open.
-    row: Option<RecordRow>,
+    row: Option<Vec<RecordValue>>,
     /// Fields of members that the map does not name.
     others: HashMap<String, usize>,
     /// Values of all records so far.
@@ -235,7 +235,7 @@ impl<'s> XmlReader<'s> {
             if self.limits.values_max < self.values {
                 return Err(UnreadableRecords::TooManyValues(self.limits.values_max));
             }
-            self.set.rows.extend(self.row.take());
+            self.set.rows.extend(self.row.take().map(Into::into));
         }
         Ok(())
     }

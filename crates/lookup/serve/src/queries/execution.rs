@@ -73,7 +73,7 @@ pub(crate) async fn fetch(
 fn reused_calls(map: &ProviderMap, known: &KnownAnswer) -> Vec<ProviderCallProgress> {
     let mut rows = vec![0; known.names.len()];
     let records = known.records.records.iter();
-    for source in records.flat_map(|record: &MergedRecord| &record.sources) {
+    for source in records.flat_map(|record: &MergedRecord| &*record.sources) {
         rows[*source as usize] += 1;
     }
     let progress = |id: CallId| {

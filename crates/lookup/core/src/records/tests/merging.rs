@@ -6,8 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn set(fields: &[&str], rows: Vec<RecordRow>) -> RecordSet {
-    RecordSet { fields: fields.iter().map(|field| (*field).to_owned()).collect(), rows }
+fn set(fields: &[&str], rows: Vec<Vec<RecordValue>>) -> RecordSet {
+    let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+    RecordSet { fields, rows: rows.into_iter().map(Into::into).collect() }
 }
 
 fn merged(answers: Vec<(u32, RecordSet)>, primary: &[&str]) -> MergedRecords {
@@ -37,7 +38,7 @@ fn records_of_the_same_thing_become_one() {
         .records
         .iter()
         .map(|record| {
-            (to_json(&merged.fields, &record.row)["file"].clone(), record.sources.clone())
+            (to_json(&merged.fields, &record.row)["file"].clone(), record.sources.to_vec())
         })
         .collect();
     let want = [
@@ -105,7 +106,7 @@ proptest! {
             let at = |column: Option<usize>| column.map_or(&RecordValue::Absent, |at| value_at(&record.row, at));
             let number = |value: &RecordValue| value.integer().and_then(|number| i64::try_from(number).ok());
             let name = number(at(name)).expect("a name");
-            (name, (number(at(value)), record.sources.clone()))
+            (name, (number(at(value)), record.sources.to_vec()))
         }).collect();
         prop_assert_eq!(found.len(), merged.records.len());
         prop_assert_eq!(found, model);
@@ -134,4 +135,16 @@ fn answers_together_are_bounded() {
     let values = RecordLimits { values_max: 5, ..limits };
     let sets = vec![(0, many(&["a.a", "a.b", "a.c"], 2))];
     assert_eq!(merge(sets, &[], values), Err(UnreadableRecords::TooManyValues(5)));
+}
+
+/// Answers that are kept, merged and filtered have each value once.
+#[test]
+fn rows_are_shared() {
+    let one = set(&["file.name"], vec![vec![text("a")], vec![text("b")]]);
+    let other = set(&["file.name", "file.size"], vec![vec![text("b"), RecordValue::Absent]]);
+    let merged = merged(vec![(0, one.clone()), (1, other)], &["file.name"]);
+    for (record, row) in merged.records.iter().zip(&one.rows) {
+        assert!(std::sync::Arc::ptr_eq(&record.row, row));
+    }
+    assert_eq!(merged.records[1].sources[..], [0, 1]);
 }

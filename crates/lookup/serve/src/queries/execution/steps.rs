@@ -272,7 +272,7 @@ impl<'r> StepRunner<'r> {
         if limits.records_max < records {
             return Err(UnreadableRecords::TooManyRecords(limits.records_max));
         }
-        let values = self.values.get() + set.rows.iter().map(Vec::len).sum::<usize>();
+        let values = self.values.get() + set.rows.iter().map(|row| row.len()).sum::<usize>();
         if limits.values_max < values {
             return Err(UnreadableRecords::TooManyValues(limits.values_max));
         }
