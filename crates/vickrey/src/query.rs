@@ -15,11 +15,12 @@ use lookup_core::plan::{self, PlanView};
 use lookup_core::query::{self, LookupQuery, QueryLimits, Vocabulary};
 use lookup_serve::MapProblems;
 use lookup_serve::maps::load_maps;
+use serde_json::Value;
 
 use crate::command::exit::{CommandFailure, Exit};
-use crate::command::table::print_json;
+use crate::command::table::{list_of, print_json, text as text_of, visible};
 use answer::AnswerFormat;
-use ask::{AskArgs, ask};
+use ask::{AskArgs, Asker, ask};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -33,10 +34,11 @@ pub(crate) struct QueryArgs {
     #[arg(long)]
     parse: bool,
     /// Print instead which providers would be called and in which order, with their limits, about how
-    /// many calls that would be, and why other providers would not be called
-    #[arg(long, requires = "maps")]
+    /// many calls that would be, what is known already, and why other providers would not be called.
+    /// With --maps, without a server
+    #[arg(long)]
     explain: bool,
-    /// Files that describe the providers, such as 'maps/*.toml'
+    /// Files that describe the providers, such as 'maps/*.toml', in place of a server
     #[arg(long, value_name = "PATTERN", requires = "instead")]
     maps: Option<String>,
     /// Print the answer, or the plan, as JSON
@@ -70,6 +72,9 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Exit> {
             _ => AnswerFormat::Table,
         };
         return ask(&text, &args.asking, format);
+    }
+    if args.explain && map.is_none() {
+        return explain_by_server(&text, &args.asking, args.json);
     }
     let parsed = query::parse(&text, &vocabulary, limits);
     let query =
@@ -112,7 +117,38 @@ fn explain(map: &ProviderMap, query: &LookupQuery, is_json: bool) -> anyhow::Res
         json["calls_estimate"] = calls.into();
         return print_json(&json, out);
     }
-    let calls = if calls == 1 { "1 call".to_owned() } else { format!("about {calls} calls") };
-    writeln!(out, "{view}{calls}")?;
+    writeln!(out, "{view}{}", about(calls))?;
+    Ok(Exit::Done)
+}
+
+fn about(calls: u64) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("about {calls} calls") }
+}
+
+/// The server knows the maps, and what is known.
+fn explain_by_server(query: &str, args: &AskArgs, is_json: bool) -> anyhow::Result<Exit> {
+    let explained = Asker::of(args)?.explain(query)?;
+    let out = &mut io::stdout().lock();
+    if is_json {
+        return print_json(&explained, out);
+    }
+    let count = |of: &Value, key: &str| of[key].as_u64().unwrap_or_default();
+    write!(out, "{}", explained["plan"].as_str().unwrap_or_default())?;
+    let most = count(&explained, "calls_max");
+    writeln!(out, "{}, of at most {most}", about(count(&explained, "calls_estimate")))?;
+    if let Some(wider) = explained["reuses"].as_str() {
+        writeln!(
+            out,
+            "known: all of it, from the answer of `{}`: nothing is called",
+            visible(wider)
+        )?;
+        return Ok(Exit::Done);
+    }
+    for known in list_of(&explained["known"]) {
+        let (cached, stale) = (count(known, "cached"), count(known, "stale"));
+        let (call, calls) = (visible(&text_of(&known["call"])), count(known, "calls"));
+        let stale = if stale == 0 { String::new() } else { format!(", and {stale} stale") };
+        writeln!(out, "known: {cached} of {calls} answers of {call}{stale}")?;
+    }
     Ok(Exit::Done)
 }

@@ -210,7 +210,8 @@ impl ProviderCalls {
         }
     }
 
-    fn cached(&self, key: &CallKey, now: u64) -> Option<ProviderCallAnswer> {
+    /// The answer in memory, if it counts.
+    pub fn cached(&self, key: &CallKey, now: u64) -> Option<ProviderCallAnswer> {
         let records = self.cache.borrow().get(key)?.clone();
         self.counted(key, records, now)
     }

@@ -4,6 +4,7 @@ mod abandoned;
 mod answer;
 mod das;
 mod document;
+mod explained;
 mod lines;
 mod parameters;
 mod start;
@@ -31,8 +32,7 @@ use tokio::time::timeout;
 
 use crate::config::LookupConfig;
 use crate::queries::entry::{QueryEntry, QueryId};
-use crate::queries::execution::QueryRun;
-use crate::thread::LookupShared;
+use crate::thread::{LookupShared, LookupTask};
 use abandoned::AbandonedQuery;
 use answer::{LookupBody, NDJSON, allowed, document, failure, located, not_modified};
 use document::{Page, etag, keys, write};
@@ -42,6 +42,8 @@ use start::Starter;
 
 /// Path of queries.
 const LOOKUP_PATH: &str = "/lookup";
+/// Path of the plans of queries.
+const PLAN_PATH: &str = "/lookup/plan";
 /// Path of the keys that queries may name.
 const KEYS_PATH: &str = "/lookup/keys";
 /// Path of the page for people.
@@ -57,7 +59,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct LookupShard {
     pub config: Arc<LookupConfig>,
     pub shared: Arc<LookupShared>,
-    pub queries: UnboundedSender<QueryRun>,
+    pub tasks: UnboundedSender<LookupTask>,
     pub shutdown: Shutdown,
 }
 
@@ -88,6 +90,8 @@ impl HttpService for LookupHttp {
             Err(refusal)
         } else if path == LOOKUP_PATH {
             self.queries(request).await
+        } else if path == PLAN_PATH {
+            self.plan(&request).await
         } else if path == KEYS_PATH || path == PAGE_PATH {
             Ok(self.read_only(&path, &request.head.method))
         } else if let Some(id) = path.strip_prefix("/lookup/") {
@@ -108,8 +112,8 @@ impl HttpService for LookupHttp {
 
 impl LookupHttp {
     fn starter(&self, peer: IpAddr) -> Starter<'_> {
-        let LookupShard { config, shared, queries, .. } = &*self.0;
-        Starter { limits: config.queries, shared, queries, peer }
+        let LookupShard { config, shared, tasks, .. } = &*self.0;
+        Starter { limits: config.queries, shared, tasks, peer }
     }
 
     /// Refuses what pages of other sites ask for: providers may answer only to this process.
@@ -182,6 +186,17 @@ impl LookupHttp {
         let mut response = shown(&entry, parameters.page());
         located(&mut response, entry.id);
         Ok(response)
+    }
+
+    /// `GET /lookup/plan?query=…`.
+    async fn plan(&self, request: &HttpRequest) -> Result<Response<LookupBody>, Refusal> {
+        if request.head.method != Method::GET {
+            return Ok(allowed("GET"));
+        }
+        let uri = request.head.uri.query().unwrap_or_default();
+        let parameters = LookupParameters::of_uri(uri)?;
+        let text = self.starter(request.peer).explain(&parameters).await?.to_string();
+        Ok(document(StatusCode::OK, text.into(), None))
     }
 
     /// `GET /lookup/{id}` and `DELETE /lookup/{id}`.

@@ -2,6 +2,7 @@
 
 pub(crate) mod entry;
 pub(crate) mod execution;
+pub(crate) mod forecast;
 pub(crate) mod known;
 pub(crate) mod rows;
 pub(crate) mod table;

@@ -139,11 +139,11 @@ impl RunningService for Lookup {
         shard: &'s ShardContext,
     ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>> {
         Box::pin(async move {
-            let queries = self.thread.queries().ok_or("the look-up thread has ended")?;
+            let tasks = self.thread.tasks().ok_or("the look-up thread has ended")?;
             let shard = LookupShard {
                 config: Arc::clone(&self.config),
                 shared: Arc::clone(&self.shared),
-                queries,
+                tasks,
                 shutdown: shard.shutdown().clone(),
             };
             Ok(Some(Rc::new(shard) as Rc<dyn ServiceShard>))

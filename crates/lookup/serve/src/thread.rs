@@ -25,6 +25,7 @@ use crate::memory::refresh::MemoryFetcher;
 use crate::memory::{LookupMemories, RuleQueue};
 use crate::queries::entry::QueryStatus;
 use crate::queries::execution::{QueryEnd, QueryRun, run};
+use crate::queries::forecast::{ForecastQuestion, forecast};
 use crate::queries::known::KnownAnswers;
 use crate::queries::rows::AnswerRows;
 use crate::queries::table::QueryTable;
@@ -52,8 +53,14 @@ pub(crate) struct LookupShared {
     pub lanes: Mutex<Vec<LookupLaneReport>>,
 }
 
+/// What shards ask of the thread.
+pub(crate) enum LookupTask {
+    Run(QueryRun),
+    Forecast(ForecastQuestion),
+}
+
 pub(crate) struct LookupThread {
-    queries: Mutex<Option<UnboundedSender<QueryRun>>>,
+    tasks: Mutex<Option<UnboundedSender<LookupTask>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -99,12 +106,12 @@ impl LookupThread {
             }
         })?;
         started.recv().unwrap_or_else(|_| Err(io::Error::other("the look-up thread died")))?;
-        Ok(Self { queries: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+        Ok(Self { tasks: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Where queries are sent to be run. None once it is closed.
-    pub fn queries(&self) -> Option<UnboundedSender<QueryRun>> {
-        self.queries.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Where tasks are sent. None once it is closed.
+    pub fn tasks(&self) -> Option<UnboundedSender<LookupTask>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn is_running(&self) -> bool {
@@ -114,7 +121,7 @@ impl LookupThread {
 
     /// Ends the thread; no shard runs any more.
     pub fn close(&self) {
-        drop(self.queries.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             error!("the look-up thread had panicked");
@@ -127,15 +134,20 @@ async fn serve(
     shared: Arc<LookupShared>,
     calls: Rc<ProviderCalls>,
     answers: Rc<KnownAnswers>,
-    mut queries: UnboundedReceiver<QueryRun>,
+    mut tasks: UnboundedReceiver<LookupTask>,
 ) {
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
     loop {
         tokio::select! {
-            query = queries.recv() => match query {
-                Some(query) => {
+            task = tasks.recv() => match task {
+                Some(LookupTask::Run(query)) => {
                     let (calls, answers) = (Rc::clone(&calls), Rc::clone(&answers));
                     tokio::task::spawn_local(run_one(calls, answers, Arc::clone(&shared), query));
+                }
+                Some(LookupTask::Forecast(question)) => {
+                    let forecast = forecast(&calls, &shared.maps, &answers, &question);
+                    // Who asked may have gone.
+                    drop(question.answer.send(forecast));
                 }
                 None => return,
             },

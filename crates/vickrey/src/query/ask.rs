@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::answer::{AnswerFormat, LookupAnswer};
-use crate::command::client::{ApiClient, ApiRefusal, ListenerKind};
+use crate::command::client::{ApiClient, ApiRefusal, ListenerKind, encoded};
 use crate::command::exit::{CommandFailure, Exit};
 use crate::command::table::{list_of, text, visible};
 use crate::peers::long_run::{parse_duration, progress_bar, stop_on_signal};
@@ -98,9 +98,21 @@ impl Asker {
     }
 }
 
+impl Asker {
+    /// As the command line says.
+    pub(super) fn of(args: &AskArgs) -> anyhow::Result<Self> {
+        Self::new(&args.server, args.ca.as_deref())
+    }
+
+    /// How a query would be answered, and what of its answer is known.
+    pub(super) fn explain(&self, query: &str) -> anyhow::Result<Value> {
+        self.0.get(&format!("/lookup/plan?query={}", encoded(query)))
+    }
+}
+
 /// Asks, waits, and prints the answer.
 pub(super) fn ask(query: &str, args: &AskArgs, format: AnswerFormat) -> anyhow::Result<Exit> {
-    let asker = Asker::new(&args.server, args.ca.as_deref())?;
+    let asker = Asker::of(args)?;
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(Arc::clone(&stop))?;
     let question = LookupQuestion { query, timeout: args.timeout, is_background: args.background };

@@ -149,6 +149,30 @@ fn a_query_is_answered_by_a_running_process() {
 }
 
 #[test]
+fn a_plan_says_what_the_process_knows() {
+    let lookups = LookupServer::start(2);
+    let query = "item group=g";
+    let explained = |want: &[&str]| {
+        let (out, _) = check(&mut lookups.query(query, &["--explain"]), 0, want, &[]);
+        out
+    };
+    let text =
+        explained(&["at once:\n  call p0.items with group\n", "about 2 calls, of at most 1000\n"]);
+    assert!(
+        text.ends_with("known: 0 of 1 answers of p0.items\nknown: 0 of 1 answers of p1.items\n")
+    );
+    lookups.behave(1, ProviderAct::Refused);
+    check(&mut lookups.query(query, &[]), 1, &[], &[]);
+    explained(&["known: 1 of 1 answers of p0.items\nknown: 0 of 1 answers of p1.items\n"]);
+    lookups.behave(1, ProviderAct::Healthy);
+    check(&mut lookups.query(query, &[]), 0, &[], &[]);
+    explained(&["known: all of it, from the answer of `item group=g`: nothing is called\n"]);
+    let (json, _) = check(&mut lookups.query(query, &["--explain", "--json"]), 0, &[], &[]);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["reuses"], query);
+    check(&mut lookups.query("itm", &["--explain"]), 64, &[], &["did you mean `item`?"]);
+}
+
+#[test]
 fn what_is_missing_is_said_by_the_exit_code_too() {
     let lookups = LookupServer::start(2);
     lookups.behave(1, ProviderAct::Hang);

@@ -137,3 +137,39 @@ fn an_answer_that_is_known_is_shared() {
     assert_eq!((page["rows"].as_array().unwrap().len(), &page["next"]), (2, &json!(2)));
     assert_eq!(page["id"], third["id"]);
 }
+
+/// Nothing is called to say what would be.
+#[test]
+fn a_plan_says_what_is_known() {
+    let farm = farm(3, &options());
+    let mut map = include_str!("../../../../../deploy/maps/physics.toml").to_owned();
+    for (port, url) in [7501, 7502, 7503].into_iter().zip(farm.urls()) {
+        map = map.replace(&format!("http://127.0.0.1:{port}"), url);
+    }
+    let lookups = Lookups::start(&map, "");
+    let explain = |query: &str| {
+        let answer = lookups.get(&format!("/lookup/plan?query={}", encoded(query)));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()
+    };
+    let known = |cached: u64| json!([{ "call": "dbs.blocks", "instance": "prod/global", "calls": 1, "cached": cached, "stale": 0 }]);
+    // Blocks are found first; what is asked of each is not known before.
+    let query = "file,run,lumi dataset=/a/b/c";
+    let unknown = explain(query);
+    assert_eq!((&unknown["known"], &unknown["reuses"]), (&known(0), &json!(null)));
+    assert!(unknown["plan"].as_str().unwrap().starts_with("in turn:\n"), "{unknown}");
+    assert_eq!((&unknown["calls_max"], requests(&farm)), (&json!(1_000), 0));
+    let estimate = unknown["calls_estimate"].as_u64();
+    assert!(estimate > Some(1), "{unknown}");
+    lookups.query("block dataset=/a/b/c", "");
+    assert_eq!(explain(query)["known"], known(1));
+    lookups.query(query, "");
+    let asked = requests(&farm);
+    assert_eq!(explain(&format!("{query} | count(file)"))["reuses"], query);
+    assert_eq!(requests(&farm), asked);
+    for (query, status) in [("file datset", 400), ("lumi site=x", 422)] {
+        let refused = lookups.get(&format!("/lookup/plan?query={}", encoded(query)));
+        assert_eq!(refused.status, status, "{}", refused.body);
+    }
+    assert_eq!(send(lookups.address, "POST", "/lookup/plan?query=x", &[], "").status, 405);
+}
