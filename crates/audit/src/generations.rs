@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use eventlog::lane::LaneKind;
 use eventlog::{Corruption, LogEntry, LogReadError, LogReader, SegmentId};
@@ -26,8 +27,9 @@ pub struct GenerationIndex<'d> {
     found: Mutex<GenerationCache>,
 }
 
+/// What was found so far, for an index that goes on from there.
 #[derive(Debug, Default)]
-struct GenerationCache {
+pub struct GenerationCache {
     /// By number, where each was first put in force.
     places: HashMap<u64, GenerationStart>,
     /// By number, the sequence of its last record; earlier ones may be gone.
@@ -71,8 +73,23 @@ impl<'d> GenerationIndex<'d> {
         Ok(generations)
     }
 
+    /// Goes on with what an earlier index of the directory found.
+    pub fn resumed(directory: &'d RecordDirectory, found: GenerationCache) -> Self {
+        Self { directory, found: Mutex::new(found) }
+    }
+
+    /// What was found.
+    pub fn into_found(self) -> GenerationCache {
+        self.found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Locates generations added since the last search.
     pub fn refresh(&self) -> Result<(), LogReadError> {
+        self.refresh_until(None).map(drop)
+    }
+
+    /// The same, until this time. Returns whether all were located; the next search goes on.
+    pub fn refresh_until(&self, end: Option<Instant>) -> Result<bool, LogReadError> {
         let lane = self.directory.lane(LaneKind::Durable)?;
         let mut found = self.lock();
         let found = &mut *found;
@@ -90,6 +107,9 @@ impl<'d> GenerationIndex<'d> {
             let from = is_last.map_or(0, |(_, next)| next);
             let mut next = from;
             let mut visit = |place: &RecordPosition, kind: u8, payload: &[u8]| {
+                if end.is_some_and(|end| end < Instant::now()) {
+                    return ControlFlow::Break(());
+                }
                 next = place.sequence + 1;
                 if kind == RecordKind::Generation.code() {
                     found.add(place, payload);
@@ -98,6 +118,9 @@ impl<'d> GenerationIndex<'d> {
             };
             let walked = lane.walk(segment, from, &mut room, &mut visit)?;
             found.reached = Some((segment.identity(), next));
+            if walked.is_over {
+                return Ok(false);
+            }
             let told = &mut found.problems.corruptions;
             for corruption in walked.damage.corruptions {
                 if !told.contains(&corruption) {
@@ -107,7 +130,7 @@ impl<'d> GenerationIndex<'d> {
         }
         let GenerationCache { absent, latest, .. } = found;
         absent.retain(|number| !latest.contains_key(number));
-        Ok(())
+        Ok(true)
     }
 
     /// The generation with a number. None if the lane does not have it or it is unreadable. An

@@ -22,7 +22,9 @@ pub use events::{Gap, Publication, RecordKind};
 pub use exchange_core::Fate;
 pub use exchange_core::record::{AuctionRecord, BidRecord, GenerationRecord, SaleRecord};
 pub use filter::{FILTER_BYTES_MAX, Filter, TimeWindow};
-pub use generations::{GenerationIndex, GenerationLookup, GenerationProblems, GenerationStart};
+pub use generations::{
+    GenerationCache, GenerationIndex, GenerationLookup, GenerationProblems, GenerationStart,
+};
 pub use log::chain::{Chain, ChainAbsence, LaneEnd};
 pub use log::directory::{DirectoryError, RecordDirectory};
 pub use log::follow::{FollowEvent, LaneFollower, LogItem, LogRecords};

@@ -12,8 +12,7 @@ use http::{HeaderMap, StatusCode};
 use crate::tier::DiskTier;
 
 impl DiskTier {
-    /// Writes content, in these pieces, in place of what the key had. Does nothing if it is too large or
-    /// too much waits. The caller keeps the key from being changed meanwhile.
+    /// Writes content, in these pieces: see [`Self::write`].
     pub fn write_content(&self, key: &str, pieces: Vec<Bytes>) {
         let headers = HeaderMap::new();
         let stored_at = UnixSeconds(0);

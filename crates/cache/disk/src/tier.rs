@@ -204,18 +204,17 @@ impl DiskTier {
         resource.bytes() as u64 <= self.payload_max
     }
 
-    /// Writes a resource; the caller keeps its key from being changed meanwhile. Does nothing if it is
-    /// too large or too many wait.
+    /// Writes a resource in place of an earlier one; the caller keeps its key from being changed meanwhile.
+    /// If it is too large or too many wait, only the earlier one is removed.
     pub fn write(&self, key: &str, resource: Resource) {
-        let bytes = resource.bytes();
+        let (bytes, hash) = (resource.bytes(), KeyHash::of(key));
+        // An older one on disk must not count if this is not written.
+        self.forget_hashed(hash);
         let waiting = self.status.waiting_bytes.load(Ordering::Relaxed);
         if !self.has_room(&resource) || waiting + bytes > self.limits.waiting_max {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let hash = KeyHash::of(key);
-        // An older one on disk must not count if this is not written.
-        self.forget_hashed(hash);
         // While this is held no purge overtakes: what is written after a purge has been through it.
         let history = self.history();
         let effect = |names: &_, through| history.effect_on(key, names, through);

@@ -32,7 +32,7 @@ pub(crate) struct RouteCounts {
     pub fetches: Counter,
     /// Of these, those that found the stored response valid: for a request, or in the background.
     pub validations: Counter,
-    /// Of these, those without a usable answer.
+    /// Requests to the origin without a usable answer.
     pub fetch_failures: Counter,
     /// Bytes of bodies answered from the store.
     pub hit_bytes: Counter,

@@ -49,11 +49,16 @@ pub enum UnsendableValue {
 pub fn target(call: &ProviderCall, values: CallValues<'_>) -> Result<String, UnsendableValue> {
     let mut path = call.path.clone();
     let mut pairs = Vec::new();
-    for CallParameter { name, source } in &call.parameters {
+    for parameter in &call.parameters {
+        let CallParameter { name, source } = parameter;
         let placeholder = format!("{{{name}}}");
         let is_in_path = path.contains(&placeholder);
+        let ends = call.ends_for_value(parameter);
         for (name, value) in arguments(name, source, values)? {
-            if is_in_path {
+            if let Some(ends) = ends.filter(|_| *name == parameter.name) {
+                let pair = |end: &String| format!("{}={}", encoded(end), encoded(&value));
+                pairs.extend(ends.each_ref().map(pair));
+            } else if is_in_path {
                 if matches!(&*value, "" | "." | "..") {
                     return Err(UnsendableValue::NoSegment(value.into_owned()));
                 }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http_kit::client::{AddressRule, ClientOptions, HttpClient};
 use http_kit::dns::SystemNames;
 use http_kit::tls::client_config;
-use lookup_core::map::{FOLDER, ProviderCall};
+use lookup_core::map::{CallId, FOLDER, ProviderCall};
 use lookup_core::records::{self, RecordLimits, RecordSchema, RecordSet, UnreadableRecords};
 use lookup_core::schedule::{
     AttemptOutcome, CallClass, CallRefusal, LaneStatus, LookupUser, ProviderLaneOptions,
@@ -51,6 +51,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const READ_INLINE_MAX: usize = 16 << 10;
 /// How long an answer is waited for that replaces a stale one.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(60);
+/// How far the clock may have been ahead when an answer was written to disk.
+const CLOCK_AHEAD_MAX_MS: u64 = 5_000;
 /// Who refreshes stale answers.
 const REFRESHER: LookupUser = LookupUser(0);
 
@@ -70,6 +72,8 @@ pub(crate) struct ProviderCalls {
     gates: Vec<Vec<Rc<LaneGate>>>,
     /// By provider and call.
     schemas: Vec<Vec<Arc<RecordSchema>>>,
+    /// By provider and call, what answers on disk are of besides their URLs.
+    origins: Vec<Vec<u32>>,
     flights: Rc<Flights>,
     cache: RefCell<Cache<CallKey, CallRecords, RecordsWeight>>,
     /// Behind the cache.
@@ -103,8 +107,10 @@ impl ProviderCalls {
             addresses: AddressRule::Any,
             tls: Arc::new(client_config(None)),
         };
+        let names = Arc::new(SystemNames::new());
         let databases = maps.databases.iter();
-        let databases = databases.map(|of| of.as_ref().map(|of| Database::new(of, &options.tls)));
+        let databases =
+            databases.map(|of| of.as_ref().map(|of| Database::new(of, &options.tls, &names)));
         let databases = databases.collect();
         let clock = LookupClock::new();
         let gates = maps.map.providers.iter().map(|provider| {
@@ -120,14 +126,20 @@ impl ProviderCalls {
             let schema = |call| Arc::new(RecordSchema::of(&maps.map, call));
             provider.calls.iter().map(schema).collect()
         });
+        let origins = (0..maps.map.providers.len()).map(|provider| {
+            let calls = maps.map.providers[provider].calls.iter();
+            calls.map(|call| DiskAnswers::origin(&maps, provider, call)).collect()
+        });
+        let origins = origins.collect();
         let items = limits.cache_bytes / RECORDS_BYTES_TYPICAL;
         Rc::new(Self {
             places: Semaphore::new(limits.connections),
             file_places: Arc::new(Semaphore::new(folder::READS_MAX)),
             databases,
-            client: HttpClient::new(options, Arc::new(SystemNames::new())),
+            client: HttpClient::new(options, names),
             gates: gates.collect(),
             schemas: schemas.collect(),
+            origins,
             flights: Rc::default(),
             cache: RefCell::new(Cache::with_weighter(
                 items,
@@ -333,16 +345,27 @@ impl ProviderCalls {
             (None, Some(path)) => folder::read(path, limits, &self.file_places).await?,
             (None, None) => client::get(&self.client, &url, headers, limits).await?,
         };
-        let Some(body) = body else { return Ok(ReadAnswer::default()) };
+        let disk = self.disk.as_ref().filter(|_| call.is_kept() && !url.starts_with(FOLDER));
+        let Some(body) = body else {
+            if let Some(disk) = disk {
+                disk.forget(&self.disk_key(key));
+            }
+            return Ok(ReadAnswer::default());
+        };
         let read = self.read(key, body.clone()).await;
         let read = read.map_err(|error| AttemptFailure::Failed(error.to_string()))?;
-        if let Some(disk) = &self.disk
-            && call.is_kept()
-            && !url.starts_with(FOLDER)
-        {
-            disk.write(&DiskAnswers::key(&provider.name, &url), unix_ms(), body);
+        if let Some(disk) = disk {
+            disk.write(&self.disk_key(key), unix_ms(), body);
         }
         Ok(read)
+    }
+
+    /// Another provider, query or database may give another answer at the same URL.
+    fn disk_key(&self, key: &CallKey) -> String {
+        let CallId { provider, call } = key.call;
+        let (name, origin) =
+            (&self.maps.map.providers[provider].name, self.origins[provider][call]);
+        format!("{name} {origin:08x} {}", self.url(key))
     }
 
     fn url(&self, key: &CallKey) -> String {
@@ -353,13 +376,19 @@ impl ProviderCalls {
     /// Asks the disk for an answer of an earlier process, and keeps it.
     async fn load(&self, key: &CallKey) -> Option<ProviderCallAnswer> {
         let disk = self.disk.as_ref().filter(|_| self.maps.map.call(key.call).is_kept())?;
-        let provider = &self.maps.map.providers[key.call.provider];
-        let disk_key = DiskAnswers::key(&provider.name, &self.url(key));
-        let (fetched_unix_ms, body) = disk.load(&disk_key).await?;
-        // It may have been written before the clock was set back, or for another map.
-        let fetched_unix_ms = fetched_unix_ms.min(unix_ms());
+        let (fetched_unix_ms, body) = disk.load(&self.disk_key(key)).await?;
+        // Of a clock that was ahead, nothing says how old it is.
+        if unix_ms().saturating_add(CLOCK_AHEAD_MAX_MS) < fetched_unix_ms {
+            return None;
+        }
+        // It may have been written for another map.
         let read = self.read(key, body).await.ok()?;
-        let answer = self.counted(key, self.records(key, read, fetched_unix_ms), unix_ms())?;
+        let now = unix_ms();
+        let answer = self.counted(key, self.records(key, read, fetched_unix_ms), now)?;
+        // A newer one may have come meanwhile.
+        if let Some(newer) = self.cached(key, now) {
+            return Some(newer);
+        }
         self.counts.loaded.add(1);
         self.cache.borrow_mut().insert(key.clone(), answer.records.clone());
         Some(answer)

@@ -191,7 +191,9 @@ impl Reply {
         self.with(ALLOW, methods)
     }
 
-    pub(super) fn with_retry_after(self, seconds: u64) -> Self {
+    /// Says in how many seconds to ask again.
+    #[must_use]
+    pub fn with_retry_after(self, seconds: u64) -> Self {
         self.with(RETRY_AFTER, &seconds.to_string())
     }
 

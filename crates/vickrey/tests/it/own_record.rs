@@ -118,6 +118,9 @@ fn an_exchange_is_a_provider() {
     assert_eq!(lost["rows"][0]["record"]["auction"]["bids"], 1);
     let reference = ask(&format!("bid auction={}", lost["rows"][0]["record"]["auction"]["id"]));
     assert_eq!(reference["rows"][0]["record"]["bid"]["seat"], "other");
+    let mut refused = vickrey(&["query", "bid date=20261128", "--server", &address]);
+    let why = "the provider answered 400 Bad Request: there is no parameter `date`";
+    check(&mut refused, 69, &[], &[why]);
     assert_eq!(ask("dsp dsp=d")["rows"][0]["record"]["dsp"]["breaker"], "closed");
     assert_eq!(ask("account account=acme")["rows"][0]["record"]["account"]["spent"], "0");
 }

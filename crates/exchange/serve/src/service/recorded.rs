@@ -5,17 +5,17 @@ mod reading;
 mod tests;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
-use audit::{AuctionRow, Filter, GenerationIndex, RecordDirectory};
+use audit::{AuctionRow, Filter, GenerationCache, GenerationIndex, RecordDirectory};
 use runtime::admin::{Api, ApiCall, ErrorCode, ErrorField, Method, Operation, Reply, Route};
 use runtime::process::unix_ms;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use reading::{AuctionVisitor, FoundAuction, ReadingEnd, ReadingLimits, RecordReading, RowCount};
+use reading::{AuctionVisitor, FoundAuction, ReadingEnd, RecordReading, RowCount};
 
 /// Limits of a reading.
 const LIMITS: ReadingLimits = ReadingLimits { time: Duration::from_secs(5), bytes: 64 << 20 };
@@ -43,7 +43,16 @@ const TIMES: [(&str, &str); 2] = [("since", ">="), ("until", "<=")];
 struct RecordedAuctions {
     directory: Arc<Path>,
     limits: ReadingLimits,
-    reading: Mutex<()>,
+    /// Locked while one is answered: the generations that were found so far.
+    reading: Mutex<GenerationCache>,
+}
+
+/// What one query may take.
+#[derive(Clone, Copy)]
+struct ReadingLimits {
+    time: Duration,
+    /// Of recorded auctions that are held until the answer is made.
+    bytes: usize,
 }
 
 /// Routes of the record in this directory. None if the exchange has no record.
@@ -62,14 +71,23 @@ fn routes() -> Vec<Route<RecordedAuctions>> {
         Route {
             method: Method::Get,
             path: "/v1/auctions",
-            answer: |record, call| Ok(Reply::json(&record.auctions(&RecordQuery::of(call)?)?)),
+            answer: |record, call| {
+                let query = RecordQuery::of(call)?;
+                // Until the text is written.
+                let mut generations = record.begin()?;
+                Ok(Reply::json(&record.auctions(&query, &mut generations)?))
+            },
             operation: operation("auctions", "The newest recorded auctions that match.")
                 .json::<RecordedAuctionList>(200, "Auctions, the newest first."),
         },
         Route {
             method: Method::Get,
             path: "/v1/bids",
-            answer: |record, call| Ok(Reply::json(&record.bids(&RecordQuery::of(call)?)?)),
+            answer: |record, call| {
+                let query = RecordQuery::of(call)?;
+                let mut generations = record.begin()?;
+                Ok(Reply::json(&record.bids(&query, &mut generations)?))
+            },
             operation: operation("bids", "The bids of recorded auctions that match.")
                 .json::<RecordedBidList>(200, "Bids, those of the newest auction first."),
         },
@@ -144,10 +162,27 @@ struct RecordedBid {
 }
 
 impl RecordedAuctions {
-    fn auctions(&self, query: &RecordQuery) -> Result<RecordedAuctionList, Reply> {
+    /// Begins to answer a query, unless another one is being answered.
+    fn begin(&self) -> Result<MutexGuard<'_, GenerationCache>, Reply> {
+        match self.reading.try_lock() {
+            Ok(found) => Ok(found),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let message = "another query of the record is being answered: ask again";
+                Err(Reply::error(ErrorCode::TooManyRequests, message).with_retry_after(1))
+            }
+        }
+    }
+
+    fn auctions(
+        &self,
+        query: &RecordQuery,
+        generations: &mut GenerationCache,
+    ) -> Result<RecordedAuctionList, Reply> {
         let counted = |auction: &FoundAuction<'_>| usize::from(auction.matches(&query.filter));
         let (mut auctions, mut sought) = (Vec::new(), query.rows());
-        let damages = self.newest(query, &counted, &mut |place, auction| {
+        let wanted = RowsWanted { query, counted: &counted };
+        let damages = self.newest(&wanted, generations, &mut |place, auction| {
             if sought.takes() {
                 auctions.push(AuctionRow::of(place, auction.record, auction.generation));
             }
@@ -155,10 +190,15 @@ impl RecordedAuctions {
         Ok(RecordedAuctionList { auctions, damages })
     }
 
-    fn bids(&self, query: &RecordQuery) -> Result<RecordedBidList, Reply> {
+    fn bids(
+        &self,
+        query: &RecordQuery,
+        generations: &mut GenerationCache,
+    ) -> Result<RecordedBidList, Reply> {
         let counted = |auction: &FoundAuction<'_>| auction.bids(&query.filter).count();
         let (mut bids, mut sought) = (Vec::new(), query.rows());
-        let damages = self.newest(query, &counted, &mut |place, auction| {
+        let wanted = RowsWanted { query, counted: &counted };
+        let damages = self.newest(&wanted, generations, &mut |place, auction| {
             let row = AuctionRow::of(place, auction.record, auction.generation);
             for at in auction.bids(&query.filter) {
                 if sought.takes() {
@@ -172,45 +212,61 @@ impl RecordedAuctions {
     /// Visits auctions as [`RecordReading::newest`] does.
     fn newest(
         &self,
-        query: &RecordQuery,
-        counted: &RowCount<'_>,
+        wanted: &RowsWanted<'_>,
+        generations: &mut GenerationCache,
         visit: &mut AuctionVisitor<'_>,
     ) -> Result<usize, Reply> {
-        let Ok(_reading) = self.reading.try_lock() else {
-            let message = "another query of the record is being answered: ask again";
-            return Err(Reply::error(ErrorCode::TooManyRequests, message));
-        };
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Reply::error(ErrorCode::Unavailable, &format!("the record cannot be read: {error}"))
-        };
+        let (limits, end) = (self.limits, Instant::now() + self.limits.time);
+        let failed = |failure| self.refused(failure);
         let directory =
             RecordDirectory::open(&self.directory).map_err(|error| unreadable(&error))?;
-        let generations = GenerationIndex::find(&directory).map_err(|error| unreadable(&error))?;
-        let limits = self.limits;
+        let index = GenerationIndex::resumed(&directory, std::mem::take(generations));
+        let located = index.refresh_until(Some(end));
         let reading = RecordReading {
             directory: &directory,
-            generations: &generations,
-            window: query.filter.window(),
-            wanted: query.skip + query.most,
-            limits,
+            generations: &index,
+            window: wanted.query.filter.window(),
+            wanted: wanted.query.skip + wanted.query.most,
+            bytes_max: limits.bytes,
+            end,
         };
-        reading.newest(counted, visit).map_err(|end| match end {
+        let read = match located {
+            Ok(true) => reading.newest(wanted.counted, visit),
+            Ok(false) => Err(ReadingEnd::TooLong),
+            Err(error) => Err(ReadingEnd::Failed(error)),
+        };
+        *generations = index.into_found();
+        read.map_err(failed)
+    }
+
+    fn refused(&self, end: ReadingEnd) -> Reply {
+        match end {
             ReadingEnd::Failed(error) => unreadable(&error),
             ReadingEnd::TooLong => {
-                let time = limits.time;
+                let time = self.limits.time;
                 let message = format!(
                     "the record was read for {time:?}: name a later `since`, or fewer rows"
                 );
                 Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at("since"))
             }
             ReadingEnd::TooLarge => {
-                let most = limits.bytes >> 20;
+                let most = self.limits.bytes >> 20;
                 let message =
                     format!("these auctions are more than {most} MiB: ask for fewer rows");
                 Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at("most"))
             }
-        })
+        }
     }
+}
+
+/// What is asked for, and how many rows an auction has of it.
+struct RowsWanted<'w> {
+    query: &'w RecordQuery,
+    counted: &'w RowCount<'w>,
+}
+
+fn unreadable(error: &dyn std::fmt::Display) -> Reply {
+    Reply::error(ErrorCode::Unavailable, &format!("the record cannot be read: {error}"))
 }
 
 impl RecordedBid {
@@ -272,6 +328,17 @@ impl RecordQuery {
         if let Some(name) = call.query_names().find(|name| known().all(|known| known != name)) {
             let message = format!("there is no parameter `{}`", diagnostics::shortened(&name));
             return Err(Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at(&name)));
+        }
+        let single = TIMES.map(|(name, _)| name).into_iter().chain(["most", "skip"]);
+        for name in single {
+            if call.query_names().filter(|of| of == name).count() > 1 {
+                let message = format!("`{name}` is given twice");
+                return Err(Reply::error_with(
+                    ErrorCode::BadRequest,
+                    &message,
+                    ErrorField::at(name),
+                ));
+            }
         }
         let mut terms = Vec::new();
         for (name, _) in TERMS {

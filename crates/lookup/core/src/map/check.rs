@@ -227,11 +227,25 @@ impl MapCheck<'_> {
                 ParameterSource::Key(of) => of.range.as_ref(),
                 ParameterSource::Literal(_) => None,
             };
-            // A date is a range alone.
+            // A single value is sent as both ends of a range.
             let own = range.is_none().then_some(&parameter.name);
             own.into_iter().chain(range.into_iter().flatten()).map(move |name| (Some(at), name))
         });
         let known: Vec<(Option<usize>, &String)> = of_pages.chain(others).collect();
+        for (at, parameter) in call.parameters.iter().enumerate() {
+            let ParameterSource::Key(of) = &parameter.source else { continue };
+            let place = MapPlace::Parameter(id, at);
+            if let Some(separator) = &of.joined_by {
+                self.note(place, "join", separator, "a database gets a list: remove it");
+            }
+            if of.batch > 1 && call.ends_for_value(parameter).is_some() {
+                let remedy = format!(
+                    "the query takes a range, and no list: write `${}` there too",
+                    parameter.name
+                );
+                self.note(place, "batch", &of.batch.to_string(), remedy);
+            }
+        }
         let named = statement.parameters();
         for name in &named {
             let is_own = call.parameters.iter().any(|parameter| parameter.name == *name);

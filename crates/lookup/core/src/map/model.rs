@@ -251,6 +251,13 @@ impl ProviderCall {
         })
     }
 
+    /// The ends of a range that a single value is sent as: the query of a database names them alone.
+    pub fn ends_for_value<'p>(&self, parameter: &'p CallParameter) -> Option<&'p [String; 2]> {
+        let names = self.statement.as_ref()?.parameters();
+        let ParameterSource::Key(of) = &parameter.source else { return None };
+        of.range.as_ref().filter(|_| !names.contains(&&*parameter.name))
+    }
+
     /// Whether a parameter of this name may have several values.
     pub fn takes_list(&self, name: &str) -> bool {
         self.parameters.iter().any(|parameter| match &parameter.source {

@@ -126,8 +126,11 @@ fn opaque_length(before: &str, text: &str) -> Option<usize> {
         if byte == b'\\' && has_escapes {
             bytes.next();
         } else if byte == quote {
-            // Two are one within; the second begins what is read next, and ends it at once.
-            return Some(at + 1);
+            // Two are one within.
+            if text.as_bytes().get(at + 1) != Some(&quote) {
+                return Some(at + 1);
+            }
+            bytes.next();
         }
     }
     None
@@ -193,6 +196,8 @@ mod tests {
             "select 1 /* $a; /* ' */ */ + 2",
             r"select E'\'$a;'",
             r"select e'\\'",
+            r"select E'it''s \'$x\''",
+            "select ''''",
             r"select 'a\'",
             "select my$a from t",
         ] {

@@ -286,4 +286,19 @@ fn a_query_names_its_parameters() {
             (of(1), "name", "after", "the query has no `$after`: write it there"),
         ],
     );
+    let lists = |map: &mut ProviderMap| {
+        asked(all)(map);
+        for parameter in &mut map.providers[1].calls[3].parameters {
+            let ParameterSource::Key(of) = &mut parameter.source else { panic!("of a key") };
+            (of.batch, of.joined_by) = (5, Some(",".to_owned()));
+        }
+    };
+    problems(
+        lists,
+        &[
+            (of(0), "join", ",", "a database gets a list: remove it"),
+            (of(1), "join", ",", "a database gets a list: remove it"),
+            (of(1), "batch", "5", "the query takes a range, and no list: write `$date` there too"),
+        ],
+    );
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
 use http_kit::client::{HttpClient, RequestError};
+use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, DATE, HeaderMap, RETRY_AFTER};
 use hyper::{Request, StatusCode, Uri};
+use serde_json::Value;
 use tokio::time::timeout;
 
 /// Why a request has no answer that can be read.
@@ -50,7 +52,17 @@ pub(crate) async fn get(
             error => AttemptFailure::Failed(error.to_string()),
         })?;
         let (head, body) = response.into_parts();
-        check(head.status, &head.headers)?;
+        if let Err(failure) = check(head.status, &head.headers) {
+            return Err(match failure {
+                AttemptFailure::Declined(text) => {
+                    AttemptFailure::Declined(match reason(body).await {
+                        Some(reason) => format!("{text}: {reason}"),
+                        None => text,
+                    })
+                }
+                failure => failure,
+            });
+        }
         let body =
             Limited::new(body, limits.bytes_max).collect().await.map_err(|error| {
                 match error.is::<LengthLimitError>() {
@@ -64,6 +76,23 @@ pub(crate) async fn get(
         Ok((head.status != StatusCode::NO_CONTENT).then(|| body.to_bytes()))
     });
     asked.await.unwrap_or(Err(AttemptFailure::TimedOut))
+}
+
+/// Most bytes of an error that are read, and letters that are shown.
+const ERROR_BYTES_MAX: usize = 16 << 10;
+const REASON_LETTERS_MAX: usize = 200;
+
+/// The reason that an error in JSON gives: `error.message`, `message` or `error`.
+async fn reason<B>(body: B) -> Option<String>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let body = Limited::new(body, ERROR_BYTES_MAX).collect().await.ok()?.to_bytes();
+    let error: Value = serde_json::from_slice(&body).ok()?;
+    let mut texts = ["/error/message", "/message", "/error"].into_iter();
+    let text = texts.find_map(|at| error.pointer(at)?.as_str())?;
+    Some(text.chars().take(REASON_LETTERS_MAX).collect())
 }
 
 /// What a head says of the answer.

@@ -1,6 +1,7 @@
 //! Calls to a database: one query, whose rows are records.
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,24 +9,30 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
+use http_kit::dns::{Resolve as _, SystemNames};
 use http_kit::query::query_values;
 use lookup_core::map::{ProviderCall, SqlStatement};
 use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use tracing::warn;
 
 use super::client::{AnswerLimits, AttemptFailure};
 
 /// An idle connection is closed after this time: each is a process of the server.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Longest wait until the server is told that a query is not waited for.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A database, and its idle connections.
 pub(crate) struct Database {
+    names: Arc<SystemNames>,
     config: Config,
     /// None: without TLS.
     tls: Option<MakeRustlsConnect>,
@@ -52,7 +59,7 @@ impl Drop for DatabaseConnection {
 }
 
 impl Database {
-    pub fn new(config: &Config, tls: &Arc<ClientConfig>) -> Rc<Self> {
+    pub fn new(config: &Config, tls: &Arc<ClientConfig>, names: &Arc<SystemNames>) -> Rc<Self> {
         let tls = (config.get_ssl_mode() == SslMode::Require)
             .then(|| MakeRustlsConnect::new(ClientConfig::clone(tls)));
         let mut config = config.clone();
@@ -60,7 +67,7 @@ impl Database {
             config.application_name("vickrey");
         }
         let (idle, is_watched) = (RefCell::default(), Cell::default());
-        Rc::new(Self { config, tls, idle, is_watched })
+        Rc::new(Self { names: Arc::clone(names), config, tls, idle, is_watched })
     }
 
     /// Asks the query of a call, with the parameters of its target. Rows are written as lines of JSON, by
@@ -80,32 +87,59 @@ impl Database {
                 None => self.connect(limits.timeout).await?,
             };
             let query = RunningQuery::of(self, connection);
-            let rows = rows(query.client(), call, statement, target, limits.bytes_max).await?;
-            self.keep(query.end());
-            Ok(Some(rows))
+            let rows = rows(query.client(), call, statement, target, limits.bytes_max).await;
+            let has_ended = match &rows {
+                Ok(_) => true,
+                // The server has said how it ended.
+                Err(QueryFailure::Failed(error)) => error.as_db_error().is_some(),
+                Err(QueryFailure::TooLarge) => false,
+            };
+            if has_ended {
+                self.keep(query.end());
+            }
+            rows.map(Some).map_err(|failure| failure.of_attempt(limits))
         };
         timeout(limits.timeout, asking).await.unwrap_or(Err(AttemptFailure::TimedOut))
     }
 
-    /// Opens a connection on which nothing can be written, and no query takes longer than a call.
-    async fn connect(&self, timeout: Duration) -> Result<DatabaseConnection, Error> {
-        let (client, task) = match &self.tls {
-            None => {
-                let (client, connection) = self.config.connect(NoTls).await?;
-                (client, tokio::task::spawn_local(connection).abort_handle())
-            }
-            Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await?;
-                (client, tokio::task::spawn_local(connection).abort_handle())
-            }
-        };
-        let connection = DatabaseConnection { client, task };
+    /// Opens a connection on which nothing can be written, and no query takes longer than a call. A pooler
+    /// that would lend it to others refuses the options.
+    async fn connect(&self, timeout: Duration) -> Result<DatabaseConnection, AttemptFailure> {
+        let mut config = self.config.clone();
+        let given = config.get_options().unwrap_or_default();
         let milliseconds = timeout.as_millis();
-        let options = format!(
-            "set default_transaction_read_only = on; set statement_timeout = {milliseconds}"
-        );
-        connection.client.batch_execute(&options).await?;
-        Ok(connection)
+        config.options(format!(
+            "{given} -c default_transaction_read_only=on -c statement_timeout={milliseconds}"
+        ));
+        self.resolve(&mut config).await?;
+        let connected = async {
+            Ok(match &self.tls {
+                None => {
+                    let (client, connection) = config.connect(NoTls).await?;
+                    (client, tokio::task::spawn_local(connection).abort_handle())
+                }
+                Some(tls) => {
+                    let (client, connection) = config.connect(tls.clone()).await?;
+                    (client, tokio::task::spawn_local(connection).abort_handle())
+                }
+            })
+        };
+        let (client, task) = connected.await.map_err(|error| refused_connection(&error))?;
+        Ok(DatabaseConnection { client, task })
+    }
+
+    /// Resolves a single host. Otherwise the client does it on the threads that read answers.
+    async fn resolve(&self, config: &mut Config) -> Result<(), AttemptFailure> {
+        let [Host::Tcp(name)] = config.get_hosts() else { return Ok(()) };
+        if !config.get_hostaddrs().is_empty() || name.parse::<IpAddr>().is_ok() {
+            return Ok(());
+        }
+        let name = name.clone();
+        let failed = |reason| AttemptFailure::Failed(format!("cannot connect: {name}: {reason}"));
+        let found = self.names.resolve(&name).await.map_err(failed)?;
+        let address = found.first().ok_or_else(|| failed("it has no address".to_owned()))?;
+        config.hostaddr(*address);
+        Ok(())
     }
 
     fn keep(self: &Rc<Self>, connection: DatabaseConnection) {
@@ -154,6 +188,9 @@ impl RunningQuery {
 impl Drop for RunningQuery {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
+        if connection.client.is_closed() {
+            return;
+        }
         let (cancel, tls) = (self.cancel.clone(), self.tls.take());
         tokio::task::spawn_local(async move {
             // Otherwise the server would not notice before the query's end.
@@ -163,7 +200,7 @@ impl Drop for RunningQuery {
                     Some(tls) => cancel.cancel_query(tls).await,
                 }
             };
-            drop(timeout(IDLE_TIMEOUT, cancelling).await);
+            drop(timeout(CANCEL_TIMEOUT, cancelling).await);
             drop(connection);
         });
     }
@@ -176,7 +213,7 @@ async fn rows(
     statement: &SqlStatement,
     target: &str,
     bytes_max: usize,
-) -> Result<Bytes, AttemptFailure> {
+) -> Result<Bytes, QueryFailure> {
     let query = target.split_once('?').map_or("", |(_, query)| query);
     let arguments = statement.parameters().into_iter().map(|name| {
         let is_list = call.takes_list(name);
@@ -184,17 +221,20 @@ async fn rows(
         (argument(query, name, is_list), form)
     });
     let text = statement.numbered(|name| call.takes_list(name));
-    // A comment may be its last line.
-    let text = format!("select row_to_json(q)::text from (\n{text}\n) q");
+    // A comment may be its last line. Of a row that is too long, enough comes to see it.
+    let text = format!(
+        "select left(row_to_json(vickrey_row)::text, {}) from (\n{text}\n) vickrey_row",
+        bytes_max.saturating_add(1)
+    );
     let rows = client.query_typed_raw(&text, arguments).await?;
     let (mut rows, mut lines) = (pin!(rows), Vec::new());
     while let Some(row) = rows.try_next().await? {
         let line: &str = row.try_get(0)?;
         if bytes_max < lines.len() + line.len() + 1 {
-            let text = format!("the answer has more than {bytes_max} bytes");
-            return Err(AttemptFailure::Declined(text));
+            return Err(QueryFailure::TooLarge);
         }
-        lines.extend_from_slice(line.as_bytes());
+        // A `json` column comes as it was written, with the ends of its lines.
+        lines.extend(line.bytes().map(|byte| if byte == b'\n' { b' ' } else { byte }));
         lines.push(b'\n');
     }
     Ok(lines.into())
@@ -212,24 +252,70 @@ fn argument(query: &str, name: &str, is_list: bool) -> Box<dyn ToSql + Sync> {
     }
 }
 
-impl From<Error> for AttemptFailure {
-    /// What an error says of the attempt.
+/// Why a query has no rows.
+enum QueryFailure {
+    Failed(Error),
+    TooLarge,
+}
+
+impl From<Error> for QueryFailure {
     fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl QueryFailure {
+    /// What it says of the attempt.
+    fn of_attempt(self, limits: AnswerLimits) -> AttemptFailure {
+        let error = match self {
+            Self::Failed(error) => error,
+            Self::TooLarge => {
+                let text = format!("the answer has more than {} bytes", limits.bytes_max);
+                return AttemptFailure::Declined(text);
+            }
+        };
         let Some(of_server) = error.as_db_error() else {
-            // What the connection lacks is said by its cause.
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-            return Self::Failed(format!("{error}{}", cause.unwrap_or_default()));
+            return AttemptFailure::Failed(with_cause(&error));
         };
         let (code, text) = (of_server.code(), of_server.message().to_owned());
         if *code == SqlState::QUERY_CANCELED {
-            return Self::TimedOut;
+            return AttemptFailure::TimedOut;
         }
-        match &code.code()[..2] {
-            // Insufficient resources: too many connections, among others.
-            "53" => Self::Busy(None, text),
-            // Connection exception, transaction rollback, operator intervention, system error.
-            "08" | "40" | "57" | "58" | "XX" => Self::Failed(text),
-            _ => Self::Declined(text),
+        match class_of(code) {
+            // Connection exception, transaction rollback, insufficient resources, operator intervention,
+            // system error.
+            "08" | "40" | "53" | "57" | "58" | "XX" => AttemptFailure::Failed(text),
+            _ => AttemptFailure::Declined(text),
         }
+    }
+}
+
+/// Why there is no connection. What the server says of it is for operators: it names users and hosts.
+fn refused_connection(error: &Error) -> AttemptFailure {
+    let Some(of_server) = error.as_db_error() else {
+        return AttemptFailure::Failed(format!("cannot connect: {}", with_cause(error)));
+    };
+    let code = of_server.code();
+    let text = format!("the database refuses the connection ({})", code.code());
+    match class_of(code) {
+        // Too many connections, among others.
+        "53" => AttemptFailure::Busy(None, text),
+        "57" => AttemptFailure::Failed(text),
+        _ => {
+            warn!(error = of_server.message(), "a database refuses the connection");
+            AttemptFailure::Declined(text)
+        }
+    }
+}
+
+fn class_of(code: &SqlState) -> &str {
+    code.code().get(..2).unwrap_or_default()
+}
+
+/// What a connection lacks is said by the cause.
+fn with_cause(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }

@@ -101,7 +101,7 @@ fn read_provider(s: &mut Section<'_>) -> ReadProvider {
         "concurrency",
         Optional(8),
         1..=10_000,
-        "Maximum number of calls at a time, for each instance. Absent: it is found out.",
+        "Maximum number of calls at a time, for each instance. Absent: it is found out; of a database, 8.",
     );
     let rate_max = s.integer(
         "rate",
@@ -122,6 +122,8 @@ fn read_provider(s: &mut Section<'_>) -> ReadProvider {
         "Extra header fields for every request. Their values are secrets.",
     );
     let is_database = s.has("database");
+    // A limit that is found out would take the connections of others.
+    let concurrency_max = concurrency_max.or_else(|| is_database.then_some(DATABASE_CONCURRENCY));
     let calls = s.tables("call", "One question that the provider answers.", |s| {
         let read = read_call(s);
         match (is_database, s.has("sql")) {
@@ -189,9 +191,11 @@ fn read_database(s: &mut Section<'_>) -> Option<DatabaseConfig> {
          a certificate that is verified; otherwise without TLS.",
     );
     let config = text?.expose().parse().ok();
+    let config = config.filter(|config: &DatabaseConfig| !config.get_hosts().is_empty());
     if config.is_none() {
         // What is wrong may be a part of the secret.
-        let remedy = "needs the form \"postgresql://user:password@host/name\", or \"host=… user=… dbname=…\"";
+        let remedy = "needs the form \"postgresql://user:password@host/name\", or \"host=… user=… dbname=…\", with \
+                      a host, and sslmode=require or none";
         s.problem("database", "…", remedy);
     }
     config
@@ -313,6 +317,9 @@ fn read_pages(s: &mut Section<'_>) -> CallPages {
         ),
     }
 }
+
+/// Calls of a database at a time, unless the file says otherwise.
+const DATABASE_CONCURRENCY: u32 = 8;
 
 /// Longest span: a year.
 const YEAR: Duration = secs(366 * 86_400);

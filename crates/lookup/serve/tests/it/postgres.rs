@@ -197,6 +197,24 @@ fn rows_of_a_database_are_records() {
 }
 
 #[test]
+fn a_connection_survives_errors_and_lines_survive_json() {
+    let Some(postgres) = Postgres::start() else { return };
+    let sql = "select id, '[1,\n2]'::json as segment, score / (id <> 'u1')::int as score, q
+        from (select *, 1 as q from users) q where id = any($user)";
+    let lookups = postgres.lookups(sql, "", USER);
+    let backend = || {
+        postgres.sql("select string_agg(pid::text, ' ') from pg_stat_activity where application_name = 'vickrey'")
+    };
+    let good = lookups.query("user user=u2", "");
+    assert_eq!(good["rows"][0]["record"]["user"]["segment"], json!([1, 2]), "{good}");
+    let before = backend();
+    let bad = lookups.query("user user=u1", "");
+    assert_eq!(bad["providers"][0]["reason"], "division by zero");
+    lookups.query("user user=u3", "");
+    assert_eq!(backend(), before, "the same connection");
+}
+
+#[test]
 fn a_range_and_pages_are_parameters() {
     let Some(postgres) = Postgres::start() else { return };
     let sql = "select id, segment, score from users where since between to_timestamp($low::bigint) and \
@@ -210,6 +228,12 @@ fn a_range_and_pages_are_parameters() {
     let answer =
         lookups.query("user date between [\"19700101 00:10:00\", \"19700101 00:30:00\"]", "");
     assert_eq!((&answer["status"], &answer["total"]), (&json!("done"), &json!(21)), "{answer}");
+    // A single value is a range of one.
+    let one = lookups.query("user date=\"19700101 00:10:00\"", "");
+    assert_eq!(
+        (&one["total"], &one["rows"][0]["record"]["user"]["id"]),
+        (&json!(1), &json!("u10"))
+    );
 }
 
 #[test]
@@ -269,10 +293,17 @@ fn what_is_wrong_with_a_query_is_said_and_nothing_is_written() {
     let answer = lookups.query("user user=u1", "&timeout=2s");
     let said = answer["providers"][0]["reason"].as_str().expect("a text");
     assert!(said.contains("server does not support TLS"), "{said}");
+    // What the server says of a refused connection is for operators.
+    let lookups = postgres.lookups_by("dbname=secrets", BY_ID, "", &[USER, SEGMENT].concat());
+    let answer = lookups.query("user user=u1", "");
+    assert_eq!(answer["providers"][0]["reason"], "the database refuses the connection (3D000)");
     // Without a server.
     let lookups = postgres.lookups(BY_ID, "", &[USER, SEGMENT].concat());
     drop(postgres);
     let answer = lookups.query("user user=u1", "&timeout=2s");
     let said = answer["providers"][0]["reason"].as_str().expect("a text");
-    assert!(said.contains("error connecting to server: Connection refused"), "{said}");
+    assert!(
+        said.contains("cannot connect: error connecting to server: Connection refused"),
+        "{said}"
+    );
 }

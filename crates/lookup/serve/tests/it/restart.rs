@@ -43,6 +43,13 @@ fn what_does_not_count_any_more_is_asked_for() {
     // The map may have changed.
     let lookups = start(&map(&farm, "ttl = \"0s\"\nstale_ttl = \"1ms\""), &folder);
     assert_eq!((states(&lookups.query("item group=g", "")), requests(&farm)), (vec!["ok"], 2));
+    drop(lookups);
+    // With other header fields the answer may be another one.
+    let lookups = start(&farm_map(farm.urls(), "headers = { x = \"env:PATH\" }"), &folder);
+    assert_eq!((states(&lookups.query("item group=g", "")), requests(&farm)), (vec!["ok"], 3));
+    drop(lookups);
+    let lookups = start(&map(&farm, ""), &folder);
+    assert_eq!((states(&lookups.query("item group=g", "")), requests(&farm)), (vec!["cached"], 3));
 }
 
 #[test]

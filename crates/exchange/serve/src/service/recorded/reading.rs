@@ -2,20 +2,12 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use audit::{
     AuctionRecord, BidRecord, Filter, GenerationIndex, GenerationLookup, GenerationRecord,
     LaneKind, LogReadError, ReadBuffer, RecordDirectory, RecordKind, RecordPosition, TimeWindow,
 };
-
-/// What one query may take.
-#[derive(Clone, Copy)]
-pub(super) struct ReadingLimits {
-    pub time: Duration,
-    /// Of recorded auctions that are held until the answer is made.
-    pub bytes: usize,
-}
 
 /// A recorded auction, and the generation that it ran under, if known.
 #[derive(Clone, Copy)]
@@ -67,7 +59,10 @@ pub(super) struct RecordReading<'d> {
     pub window: TimeWindow,
     /// How many rows.
     pub wanted: usize,
-    pub limits: ReadingLimits,
+    /// Bytes of recorded auctions that are held until all are found.
+    pub bytes_max: usize,
+    /// When it ends.
+    pub end: Instant,
 }
 
 impl RecordReading<'_> {
@@ -78,8 +73,7 @@ impl RecordReading<'_> {
         counted: &RowCount<'_>,
         visit: &mut AuctionVisitor<'_>,
     ) -> Result<usize, ReadingEnd> {
-        let (mut lookup, end) =
-            (GenerationLookup::new(self.generations), Instant::now() + self.limits.time);
+        let mut lookup = GenerationLookup::new(self.generations);
         let lane = self.directory.lane(LaneKind::Firehose).map_err(ReadingEnd::Failed)?;
         let (mut room, mut damages) = (ReadBuffer::default(), lane.foreign().len());
         let mut held = SelectedAuctions::default();
@@ -92,7 +86,7 @@ impl RecordReading<'_> {
             let (mut here, missing) = (SelectedAuctions::default(), wanted - held.rows);
             let mut failed = None;
             let mut take = |place: &RecordPosition, kind: u8, payload: &[u8]| {
-                if end < Instant::now() {
+                if self.end < Instant::now() {
                     failed = Some(ReadingEnd::TooLong);
                 } else if window.holds(place.time_ms)
                     && RecordKind::from_code(kind) == Some(RecordKind::Auction)
@@ -102,7 +96,7 @@ impl RecordReading<'_> {
                         Ok(None) => damages += 1,
                         Ok(Some(rows)) => here.push(place, payload, rows, missing),
                     }
-                    if held.bytes + here.bytes > self.limits.bytes {
+                    if held.bytes + here.bytes > self.bytes_max {
                         failed = Some(ReadingEnd::TooLarge);
                     }
                 }

@@ -26,13 +26,13 @@ fn query(filter: &str, most: usize, skip: usize) -> RecordQuery {
 }
 
 fn ids(record: &RecordedAuctions, query: &RecordQuery) -> Vec<u64> {
-    let auctions = record.auctions(query).unwrap();
+    let auctions = record.auctions(query, &mut record.begin().unwrap()).unwrap();
     assert!(auctions.damages <= 1);
     auctions.auctions.iter().map(|row| u64::from_str_radix(&row.id, 16).unwrap()).collect()
 }
 
 fn references(record: &RecordedAuctions, query: &RecordQuery) -> Vec<(u64, u64)> {
-    let bids = record.bids(query).unwrap().bids;
+    let bids = record.bids(query, &mut record.begin().unwrap()).unwrap().bids;
     let of = |bid: &RecordedBid| {
         let (auction, at) = bid.reference.split_once('/').unwrap();
         assert_eq!(auction, bid.auction);
@@ -57,18 +57,23 @@ fn rows_are_the_newest_whatever_segments_they_are_in() {
         );
     }
     assert_eq!(ids(&record, &query("seat=b1 id=00000000000000000000000000000006", 5, 0)), [6]);
-    assert_eq!(record.auctions(&query("", 100, 0)).unwrap().damages, 1);
+    assert_eq!(
+        record.auctions(&query("", 100, 0), &mut record.begin().unwrap()).unwrap().damages,
+        1
+    );
 }
 
 #[test]
 fn a_reading_has_limits() {
     let (_folder, mut record) = record();
     let refused = |record: &RecordedAuctions, query: &RecordQuery| {
-        let refused = record.auctions(query).err().expect("it is refused");
+        let mut generations = record.begin().unwrap();
+        let refused = record.auctions(query, &mut generations).err().expect("it is refused");
         format!("{refused:?}")
     };
-    let reading = record.reading.lock().unwrap();
-    assert!(refused(&record, &query("", 1, 0)).contains("another query"));
+    let reading = record.begin().unwrap();
+    let busy = format!("{:?}", record.begin().expect_err("one at a time"));
+    assert!(busy.contains("another query") && busy.contains("retry-after"), "{busy}");
     drop(reading);
     record.limits = ReadingLimits { time: Duration::ZERO, ..LIMITS };
     assert!(refused(&record, &query("", 1, 0)).contains("name a later `since`"));
