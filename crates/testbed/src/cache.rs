@@ -12,15 +12,14 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
-pub use answer::{CacheHandling, CacheLoadAnswer};
-pub use connection::CacheConnection;
-pub use keys::CacheKeys;
-
 use crate::load::report::row;
 use crate::load::target::HttpTarget;
 use crate::load::{CallAnswer as _, CallFailure, LoadReport, Verdict, Workload};
 use crate::origin::{OBJECT_BYTES_MAX, ObjectBody};
-use keys::KeyDraws;
+pub use answer::{CacheHandling, CacheLoadAnswer};
+pub use connection::GetConnection;
+pub use keys::CacheKeys;
+pub(crate) use keys::KeyDraws;
 
 /// What a load asks for.
 #[derive(Clone, Debug)]
@@ -127,7 +126,7 @@ impl CacheLoad {
 }
 
 impl Workload for CacheLoad {
-    type Connection = CacheConnection;
+    type Connection = GetConnection;
     type Request = CacheLoadRequest;
     type Answer = CacheLoadAnswer;
     type Outcomes = CacheOutcomes;
@@ -153,17 +152,17 @@ impl Workload for CacheLoad {
         request.bytes.len() as u64
     }
 
-    async fn open(&self, connection: &mut CacheConnection) -> Result<(), CallFailure> {
+    async fn open(&self, connection: &mut GetConnection) -> Result<(), CallFailure> {
         connection.open(self.address).await
     }
 
     async fn call(
         &self,
-        connection: &mut CacheConnection,
+        connection: &mut GetConnection,
         request: CacheLoadRequest,
     ) -> Result<CacheLoadAnswer, CallFailure> {
         let CacheLoadRequest { bytes, body } = request;
-        let judge = |head: &answer::CacheHead, content: &[u8]| CacheLoadAnswer {
+        let judge = |head: &answer::GetHead, content: &[u8]| CacheLoadAnswer {
             status: head.status,
             bytes: content.len() as u64,
             handling: head.handling,

@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod fault;
+mod load;
 mod maps;
 mod options;
 mod responder;
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 pub use catalogue::{CatalogueOptions, FILE_BYTES_MAX};
 pub use fault::ProviderFault;
+pub use load::{LookupLoad, LookupLoadAnswer, LookupLoadError, LookupLoadOptions, LookupOutcomes};
 pub use maps::farm_map;
 pub use options::ProviderOptions;
 

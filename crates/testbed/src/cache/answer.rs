@@ -17,8 +17,8 @@ pub(super) enum BodyEnd {
 
 /// What a load needs of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CacheHead {
-    pub(super) status: u16,
+pub(crate) struct GetHead {
+    pub(crate) status: u16,
     pub(super) body_end: BodyEnd,
     pub(super) keeps_connection: bool,
     pub(super) handling: CacheHandling,
@@ -39,7 +39,7 @@ pub enum CacheHandling {
     Unknown,
 }
 
-impl CacheHead {
+impl GetHead {
     /// The head at the start of these bytes, and its length. None if it is not complete.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, &'static str> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];

@@ -1,4 +1,4 @@
-//! One kept-alive connection to the cache, cheap enough for tens of thousands of requests per second:
+//! One kept-alive connection for GET requests, cheap enough for tens of thousands of requests per second:
 //! the request is bytes, and the answer is read where it lies.
 
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::answer::{BodyEnd, CacheHead};
+use super::answer::{BodyEnd, GetHead};
 use crate::load::CallFailure;
 
 /// Largest head and largest body of an answer, in bytes.
@@ -15,13 +15,13 @@ const BODY_BYTES_MAX: usize = 128 << 20;
 
 /// A connection, open or not.
 #[derive(Debug, Default)]
-pub struct CacheConnection {
+pub struct GetConnection {
     stream: Option<TcpStream>,
     read: Vec<u8>,
 }
 
-impl CacheConnection {
-    pub(super) async fn open(&mut self, address: SocketAddr) -> Result<(), CallFailure> {
+impl GetConnection {
+    pub(crate) async fn open(&mut self, address: SocketAddr) -> Result<(), CallFailure> {
         let unconnected = |error: std::io::Error| CallFailure::Unconnected(error.to_string());
         let stream = TcpStream::connect(address).await.map_err(unconnected)?;
         stream.set_nodelay(true).map_err(unconnected)?;
@@ -31,11 +31,11 @@ impl CacheConnection {
 
     /// Sends a GET and waits for the whole answer; `judge` sees its head and body. A caller that
     /// stops waiting drops the connection.
-    pub(super) async fn get<R>(
+    pub(crate) async fn get<R>(
         &mut self,
         address: SocketAddr,
         request: &[u8],
-        judge: impl FnOnce(&CacheHead, &[u8]) -> R,
+        judge: impl FnOnce(&GetHead, &[u8]) -> R,
     ) -> Result<R, CallFailure> {
         if self.stream.is_none() {
             self.open(address).await?;
@@ -46,7 +46,7 @@ impl CacheConnection {
         stream.write_all(request).await.map_err(broken)?;
         self.read.clear();
         let (head, length) = loop {
-            match CacheHead::parse(&self.read).map_err(|text| CallFailure::Broken(text.into()))? {
+            match GetHead::parse(&self.read).map_err(|text| CallFailure::Broken(text.into()))? {
                 // Interim answers are not the answer.
                 Some((head, length)) if head.status < 200 => {
                     self.read.drain(..length);

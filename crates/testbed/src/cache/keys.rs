@@ -23,14 +23,14 @@ pub enum CacheKeys {
 
 /// Draws the numbers of paths.
 #[derive(Debug)]
-pub(super) enum KeyDraws {
+pub(crate) enum KeyDraws {
     Zipf(Zipf, Draws),
     /// The next one, and how many there are.
     Scan(usize, usize),
 }
 
 impl KeyDraws {
-    pub(super) fn new(keys: CacheKeys, seed: u64) -> Self {
+    pub(crate) fn new(keys: CacheKeys, seed: u64) -> Self {
         match keys {
             CacheKeys::One => Self::Scan(0, 1),
             CacheKeys::Zipf { count } => Self::Zipf(Zipf::new(count), Draws::seeded(seed)),
@@ -39,7 +39,7 @@ impl KeyDraws {
         }
     }
 
-    pub(super) fn next(&mut self) -> usize {
+    pub(crate) fn next(&mut self) -> usize {
         match self {
             Self::Zipf(zipf, draws) => zipf.draw(draws),
             Self::Scan(next, count) => {

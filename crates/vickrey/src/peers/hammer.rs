@@ -4,6 +4,7 @@ mod cache;
 mod exchange;
 mod live;
 mod load;
+mod lookup;
 mod lots;
 mod pacer;
 
@@ -27,6 +28,9 @@ pub(crate) enum HammerCommand {
     /// Ask a cache for what a simulated origin has, and check every body
     #[command(after_help = cache::EXAMPLES)]
     Cache(cache::CacheLoadArgs),
+    /// Send queries to a process with look-ups, and report what they came to and their latency
+    #[command(after_help = lookup::EXAMPLES)]
+    Lookup(lookup::LookupLoadArgs),
     /// Let bidders outbid each other on lots of a live floor, and check every price, number and winner
     #[command(after_help = lots::EXAMPLES)]
     Lots(lots::LotsArgs),
@@ -38,6 +42,7 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
         HammerCommand::Pacer(args) => pacer::run(args),
         HammerCommand::Live(args) => live::run(args),
         HammerCommand::Cache(args) => cache::run(args),
+        HammerCommand::Lookup(args) => lookup::run(args),
         HammerCommand::Lots(args) => lots::run(args),
     }
 }

@@ -173,6 +173,30 @@ fn a_plan_says_what_the_process_knows() {
 }
 
 #[test]
+fn queries_are_hammered() {
+    let lookups = LookupServer::start(2);
+    let url = format!("http://{}", lookups.server.logged("look-ups are at "));
+    let hammer = |query: &str, options: &[&str]| {
+        let mut command = vickrey(&["hammer", "lookup", query, "--url", &url, "--warm-up", "0s"]);
+        command.args(["--timeout", "20s", "--in-flight", "4"]).args(options);
+        command
+    };
+    let new = ["--new", "--count", "40"];
+    let said = ["40 completely, 0 in part", "0 without a call of a provider", "4000"];
+    check(&mut hammer("item group=g{n}", &new), 0, &said, &[]);
+    assert_eq!(lookups.server.scraped("lookup_attempts_total"), 80);
+    let known = ["--keys", "5", "--count", "40", "--records", "0"];
+    let said = ["40 completely, 0 in part", "40 without a call of a provider"];
+    check(&mut hammer("item group=g{n}", &known), 0, &said, &[]);
+    lookups.behave(1, ProviderAct::Refused);
+    let said = ["0 completely, 40 in part"];
+    check(&mut hammer("item group=h{n}", &new), 0, &said, &[]);
+    check(&mut hammer("itm group=h{n}", &new), 1, &["there is no key `itm`"], &[]);
+    check(&mut hammer("item group=h", &new), 64, &[], &["`{n}` in the query"]);
+    check(&mut hammer("item group=h{n}", &["--keys", "0"]), 64, &[], &["at least one key"]);
+}
+
+#[test]
 fn what_is_missing_is_said_by_the_exit_code_too() {
     let lookups = LookupServer::start(2);
     lookups.behave(1, ProviderAct::Hang);

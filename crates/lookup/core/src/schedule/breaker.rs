@@ -54,6 +54,13 @@ impl ProviderBreaker {
         self.pause
     }
 
+    /// Until when the provider is left alone, if three calls in a row have tried it in vain: one may fail
+    /// by chance.
+    pub fn given_up_until(&self, now: Tick) -> Option<Tick> {
+        let OpenBreaker { until, trial } = self.opened?;
+        (self.pause > 4 * PAUSE_AT_FIRST && trial.is_none() && now < until).then_some(until)
+    }
+
     /// Whether a call tries the provider.
     pub fn is_trying(&self) -> bool {
         self.opened.is_some_and(|opened| opened.trial.is_some())

@@ -208,6 +208,12 @@ impl ProviderLane {
 
     /// The next call to start or to refuse. None until [`Self::wakes`], or until a call comes or ends.
     pub fn next(&mut self, now: Tick) -> Option<StartedCall> {
+        // Whoever waits would wait in vain.
+        if let Some(until) = self.breaker.given_up_until(now)
+            && let Some(call) = self.take_any()
+        {
+            return Some(StartedCall::Refuse(call, CallRefusal::LeftAlone(until.since(now))));
+        }
         if self.limit.limit() <= self.in_flight() || now < self.opens()? {
             return None;
         }
@@ -227,6 +233,13 @@ impl ProviderLane {
         let breaker = self.breaker.closed_until().unwrap_or(Tick::ZERO);
         let rate = self.rate.as_ref().map_or(Tick::ZERO, RateGate::opens);
         Some(breaker.max(rate).max(self.not_before))
+    }
+
+    /// A call that waits, due or not.
+    fn take_any(&mut self) -> Option<QueuedCall> {
+        let number = self.to_repeat.keys().min().copied();
+        let delayed = number.and_then(|number| self.to_repeat.remove(&number));
+        delayed.map(|delayed| delayed.call).or_else(|| self.queue.pop())
     }
 
     /// A call that waits, and its attempts so far. Those that are due again come first.

@@ -184,6 +184,42 @@ fn a_provider_that_fails_again_and_again_is_left_alone() {
 }
 
 #[test]
+fn nobody_waits_for_a_provider_that_was_tried_in_vain() {
+    let mut lane = ProviderLane::new(ProviderLaneOptions { waiting_max: 100, ..OPTIONS });
+    let patient =
+        |number| QueuedCall { deadline: at_ms(60_000), ..call(number, CallClass::Operator, 1) };
+    for number in 0..20 {
+        lane.submit(patient(number), Tick::ZERO).expect("room");
+    }
+    // Each is made again up to three times; from the fifth failure on, one tries at a time.
+    let (mut now, mut failures) = (Tick::ZERO, 0);
+    loop {
+        match lane.next(now) {
+            Some(StartedCall::Start(permit)) => {
+                failures += 1;
+                lane.end(permit, AttemptOutcome::Failed, now);
+            }
+            Some(StartedCall::Refuse(_, refusal)) => {
+                assert_eq!(refusal, CallRefusal::LeftAlone(Duration::from_secs(4)));
+                break;
+            }
+            None => now = lane.wakes(now).expect("calls wait"),
+        }
+    }
+    assert_eq!(failures, 5 + 3);
+    // After pauses of 0.5, 1 and 2 s, and what the calls wait for at first.
+    assert!((at_ms(3_500)..at_ms(4_500)).contains(&now), "{now:?}");
+    let refused = (0..).take_while(|_| lane.next(now).is_some()).count();
+    assert_eq!((refused, lane.status().waiting), (19, 0));
+    // Who comes after the pause tries it.
+    let later = now.after(Duration::from_secs(4));
+    lane.submit(patient(20), later).expect("it is tried");
+    let permit = started(&mut lane, later);
+    lane.end(permit, AttemptOutcome::Answered, later);
+    assert!(!lane.status().is_left_alone);
+}
+
+#[test]
 fn calls_from_before_do_not_end_a_trial() {
     let options = ProviderLaneOptions { concurrency_max: Some(10), waiting_max: 100, ..OPTIONS };
     let mut lane = ProviderLane::new(options);

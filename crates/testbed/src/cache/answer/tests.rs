@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn parse(fields: &str) -> CacheHead {
+fn parse(fields: &str) -> GetHead {
     let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\nbody");
-    let (head, length) = CacheHead::parse(text.as_bytes()).unwrap().unwrap();
+    let (head, length) = GetHead::parse(text.as_bytes()).unwrap().unwrap();
     assert_eq!(length, text.len() - 4);
     head
 }
@@ -17,10 +17,10 @@ fn bodies_end_as_their_heads_say() {
     assert_eq!((head.body_end, head.keeps_connection), (BodyEnd::Chunks, false));
     let head = parse("");
     assert_eq!((head.body_end, head.keeps_connection), (BodyEnd::Close, false));
-    assert_eq!(CacheHead::parse(b"HTTP/1.1 200 OK\r\nconte"), Ok(None));
-    assert!(CacheHead::parse(b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n").is_err());
-    assert!(CacheHead::parse(b"\0").is_err());
-    let (head, _) = CacheHead::parse(b"HTTP/1.1 304 Not Modified\r\n\r\n").unwrap().unwrap();
+    assert_eq!(GetHead::parse(b"HTTP/1.1 200 OK\r\nconte"), Ok(None));
+    assert!(GetHead::parse(b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n").is_err());
+    assert!(GetHead::parse(b"\0").is_err());
+    let (head, _) = GetHead::parse(b"HTTP/1.1 304 Not Modified\r\n\r\n").unwrap().unwrap();
     assert_eq!(head.body_end, BodyEnd::After(0));
 }
 
