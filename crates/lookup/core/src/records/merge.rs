@@ -38,7 +38,7 @@ pub fn merge(
     primary: &[String],
     limits: RecordLimits,
 ) -> Result<MergedRecords, UnreadableRecords> {
-    let mut merged = MergedRecords::default();
+    let (mut fields, mut records) = (Vec::new(), Vec::<PendingRecord>::new());
     let mut columns_known: HashMap<String, usize> = HashMap::new();
     let mut known: HashMap<Box<[u8]>, usize> = HashMap::new();
     let (mut values, mut unions) = (0, SourceUnions::default());
@@ -46,12 +46,12 @@ pub fn merge(
         let sources: Arc<[u32]> = Arc::from([source]);
         let mut column = |field: String| {
             *columns_known.entry(field).or_insert_with_key(|field| {
-                merged.fields.push(field.clone());
-                merged.fields.len() - 1
+                fields.push(field.clone());
+                fields.len() - 1
             })
         };
         let columns: Vec<usize> = set.fields.into_iter().map(&mut column).collect();
-        if limits.fields_max < merged.fields.len() {
+        if limits.fields_max < fields.len() {
             return Err(UnreadableRecords::TooManyFields(limits.fields_max));
         }
         let primary_columns: Option<Vec<_>> =
@@ -60,16 +60,21 @@ pub fn merge(
             let row = moved(row, &columns);
             values += row.len();
             let key = primary_columns.as_ref().and_then(|columns| identity(&row, columns));
-            let record = MergedRecord { row, sources: Arc::clone(&sources) };
             match key.map(|key| known.entry(key)) {
-                Some(Entry::Occupied(at)) => merged.records[*at.get()].add(record, &mut unions),
-                Some(Entry::Vacant(at)) => {
-                    at.insert(merged.records.len());
-                    merged.records.push(record);
+                Some(Entry::Occupied(at)) => {
+                    let known = &mut records[*at.get()];
+                    known.row.add(&row);
+                    known.sources = unions.of(&known.sources, &sources);
                 }
-                None => merged.records.push(record),
+                other => {
+                    if let Some(Entry::Vacant(at)) = other {
+                        at.insert(records.len());
+                    }
+                    let (row, sources) = (PendingRow::Shared(row), Arc::clone(&sources));
+                    records.push(PendingRecord { row, sources });
+                }
             }
-            if limits.records_max < merged.records.len() {
+            if limits.records_max < records.len() {
                 return Err(UnreadableRecords::TooManyRecords(limits.records_max));
             }
             if limits.values_max < values {
@@ -77,7 +82,62 @@ pub fn merge(
             }
         }
     }
-    Ok(merged)
+    let mut records: Vec<_> = records.into_iter().map(PendingRecord::merged).collect();
+    // They have taken over the room of larger ones.
+    records.shrink_to_fit();
+    Ok(MergedRecords { fields, records })
+}
+
+/// A record that more may be said of.
+struct PendingRecord {
+    row: PendingRow,
+    sources: Arc<[u32]>,
+}
+
+enum PendingRow {
+    /// That of an answer, as it is.
+    Shared(RecordRow),
+    Own(Vec<RecordValue>),
+}
+
+impl PendingRecord {
+    fn merged(self) -> MergedRecord {
+        let row = match self.row {
+            PendingRow::Shared(row) => row,
+            PendingRow::Own(row) => row.into(),
+        };
+        MergedRecord { row, sources: self.sources }
+    }
+}
+
+impl PendingRow {
+    fn values(&self) -> &[RecordValue] {
+        match self {
+            Self::Shared(row) => row,
+            Self::Own(row) => row,
+        }
+    }
+
+    /// Adds what another record of the same thing says.
+    fn add(&mut self, other: &RecordRow) {
+        let is_known = |at| self.values().get(at).is_some_and(RecordValue::is_present);
+        let is_new = |(at, value): (usize, &RecordValue)| value.is_present() && !is_known(at);
+        if !other.iter().enumerate().any(is_new) {
+            return;
+        }
+        if let Self::Shared(row) = self {
+            *self = Self::Own(row.to_vec());
+        }
+        let Self::Own(row) = self else { unreachable!("it is its own now") };
+        if row.len() < other.len() {
+            row.resize(other.len(), RecordValue::Absent);
+        }
+        for (known, new) in row.iter_mut().zip(&**other) {
+            if !known.is_present() && new.is_present() {
+                known.clone_from(new);
+            }
+        }
+    }
 }
 
 impl MergedRecords {
@@ -98,25 +158,6 @@ impl MergedRecords {
 }
 
 impl MergedRecord {
-    /// Adds what another record of the same thing says.
-    fn add(&mut self, MergedRecord { row, sources }: Self, unions: &mut SourceUnions) {
-        let lacks = |(at, new): (usize, &RecordValue)| {
-            new.is_present() && !value_at(&self.row, at).is_present()
-        };
-        if row.iter().enumerate().any(lacks) {
-            let width = self.row.len().max(row.len());
-            let value = |at| match value_at(&self.row, at) {
-                known if known.is_present() => known,
-                known => match value_at(&row, at) {
-                    new if new.is_present() => new,
-                    _ => known,
-                },
-            };
-            self.row = (0..width).map(|at| value(at).clone()).collect();
-        }
-        self.add_sources(&sources, unions);
-    }
-
     /// Says that it came from other answers too.
     pub(crate) fn add_sources(&mut self, sources: &Arc<[u32]>, unions: &mut SourceUnions) {
         self.sources = unions.of(&self.sources, sources);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use compact_str::CompactString;
 use serde_json::{Number, Value};
 
 use crate::query::{QueryValue, number};
@@ -23,8 +24,8 @@ pub enum RecordValue {
     Large(u64),
     /// Any other number.
     Decimal(f64),
-    /// A text.
-    Text(Box<str>),
+    /// A text. Short ones need no memory of their own.
+    Text(CompactString),
     /// A list or an object.
     Json(Box<Value>),
 }
@@ -58,7 +59,7 @@ impl RecordValue {
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
             + match self {
-                Self::Text(text) => text.len(),
+                Self::Text(text) if text.is_heap_allocated() => text.capacity(),
                 Self::Json(value) => bytes_of(value),
                 _ => 0,
             }
@@ -106,7 +107,7 @@ impl RecordValue {
             Self::Integer(number) => number.to_string().into(),
             Self::Large(number) => number.to_string().into(),
             Self::Decimal(number) => number.to_string().into(),
-            Self::Text(text) => (**text).into(),
+            Self::Text(text) => text.as_str().into(),
             Self::Json(value) => value.to_string().into(),
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct AnswerRows {
     json: Vec<u8>,
     /// Where each row ends.
     ends: Vec<usize>,
-    /// For each row, the index of its sources.
+    /// For each row, the index of its sources. Empty if all have the first ones.
     sources: Vec<u32>,
     /// Distinct lists of names, as JSON.
     names: Vec<String>,
@@ -56,13 +56,22 @@ impl AnswerRows {
             });
             rows.push(&to_json(&records.fields, &record.row), at);
         }
+        // It is kept for long.
+        rows.json.shrink_to_fit();
+        rows.ends.shrink_to_fit();
+        rows.sources.shrink_to_fit();
         rows
     }
 
     fn push(&mut self, row: &Value, sources: u32) {
         serde_json::to_writer(&mut self.json, row).expect("JSON can be written to memory");
+        if sources > 0 && self.sources.is_empty() {
+            self.sources = vec![0; self.ends.len()];
+        }
+        if sources > 0 || !self.sources.is_empty() {
+            self.sources.push(sources);
+        }
         self.ends.push(self.json.len());
-        self.sources.push(sources);
     }
 
     pub const fn len(&self) -> usize {
@@ -72,7 +81,8 @@ impl AnswerRows {
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         let names: usize = self.names.iter().map(String::len).sum();
-        self.json.len() + names + self.ends.len() * (size_of::<usize>() + size_of::<u32>())
+        let indexes = self.ends.len() * size_of::<usize>() + self.sources.len() * size_of::<u32>();
+        self.json.len() + names + indexes
     }
 
     /// A row.
@@ -80,10 +90,31 @@ impl AnswerRows {
         let range =
             Range { start: at.checked_sub(1).map_or(0, |at| self.ends[at]), end: self.ends[at] };
         let json = str::from_utf8(&self.json[range]).expect("JSON is UTF-8");
-        WrittenRow { record: json, from: &self.names[self.sources[at] as usize] }
+        let sources = self.sources.get(at).map_or(0, |sources| *sources as usize);
+        WrittenRow { record: json, from: &self.names[sources] }
     }
 }
 
 fn names_json<'n>(names: impl Iterator<Item = &'n String>) -> String {
     Value::from(names.cloned().collect::<Vec<_>>()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_has_its_sources() {
+        let names = ["a", "b"].map(str::to_owned);
+        for of_rows in [&[0][..], &[0, 0, 0], &[0, 1], &[0, 0, 1, 0, 1]] {
+            let mut rows = AnswerRows { names: names.to_vec(), ..AnswerRows::default() };
+            for (at, sources) in of_rows.iter().enumerate() {
+                rows.push(&Value::from(at), *sources);
+            }
+            for (at, sources) in of_rows.iter().enumerate() {
+                let WrittenRow { record, from } = rows.row(at);
+                assert_eq!((record, from), (&*at.to_string(), &*names[*sources as usize]));
+            }
+        }
+    }
 }

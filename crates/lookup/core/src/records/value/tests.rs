@@ -68,3 +68,13 @@ proptest! {
         }
     }
 }
+
+/// There are millions of them.
+#[test]
+fn a_value_is_as_large_as_a_short_text() {
+    assert_eq!(size_of::<RecordValue>(), 24);
+    let (short, long) = ("x".repeat(24), "x".repeat(25));
+    let bytes = |text: &str| RecordValue::of_text(text).bytes();
+    assert_eq!(bytes(&short), 24);
+    assert!(bytes(&long) >= 24 + 25);
+}
