@@ -30,6 +30,7 @@ from driver import (
     log,
     enrichment,
     lookup,
+    lookup_soak,
     lookups,
     machine,
     overload,
@@ -93,6 +94,7 @@ SCENARIOS = (
     "cache-storms",
     "lookup-core",
     "lookup",
+    "lookup-soak",
     "enrichment",
     "pacing",
 )
@@ -139,6 +141,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   lookup-core  records of look-ups read and merged, beside parsing alone; calls through a lane
   enrichment  three enrichments of each auction: a loop, and the server's CPU with and without them
   lookup     queries to simulated providers: limits kept and found, deadlines, polls, cost, memory
+  lookup-soak  memory of look-ups once their stores are full; --soak for ten minutes
   pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
@@ -363,6 +366,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "cache-storms": lambda: cache_http.cache_storms(bench, rounds, say),
         "lookup-core": lambda: lookup.lookup_core(bench, rounds, say),
         "lookup": lambda: lookups.lookup_service(bench, rounds, has_peer(bench, args, "go-das"), say),
+        "lookup-soak": lambda: lookup_soak.lookup_soak(bench, soak_s, say),
         "enrichment": lambda: enrichment.enrichment(bench, DEPLOY, rounds, say),
         "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }

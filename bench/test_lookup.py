@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from driver import enrichment, lookup, lookups, report
+from driver import enrichment, lookup, lookup_soak, lookups, report
 from driver.figures import Sample
 from driver.programs import Bench
 from driver.throughput import Rounds
@@ -102,6 +102,32 @@ class Enrichment(unittest.TestCase):
             for outcome, value in counts.items()
         ]
         self.assertEqual(enrichment.coverage(samples), 0.95)
+
+
+class Soak(unittest.TestCase):
+    def test_growth_is_of_the_time_after_the_stores_are_full(self):
+        def grown(*kib: int) -> float:
+            return lookup_soak.growth(list(enumerate(kib)))
+
+        # The first two of ten fill the stores.
+        self.assertEqual(grown(1, 500, 1_000, 990, 1_000, 995, 1_000, 990, 1_000, 1_000), 0.0)
+        self.assertAlmostEqual(grown(1, 500, 1_000, 1_000, 1_000, 1_000, 1_050, 1_060, 1_080, 1_100), 0.1)
+
+    def test_the_target_is_judged(self):
+        entry = {
+            "name": "lookup-soak", "kind": "lookup_soak", "title": "memory", "problems": [],
+            "asked": 1_000, "answered": 1_000, "growth": 0.04,
+            "samples": [{"at_s": 0.0, "kib": 1 << 14}, {"at_s": 60.0, "kib": 1 << 16}],
+        }
+
+        def page(**changes: object) -> str:
+            scenarios = [entry | changes]
+            return report.markdown({"started_at": "now", "machine": {}, "skipped": [], "scenarios": scenarios})
+
+        self.assertIn("| +4.0% | at most +5% | met |", page())
+        self.assertIn("| 16 and 64 MiB |", page())
+        self.assertIn("missed", page(growth=0.06))
+        self.assertIn("missed", page(answered=999))
 
 
 if __name__ == "__main__":

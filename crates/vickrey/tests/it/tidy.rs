@@ -123,6 +123,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "base64",
     "bytes",
     "chacha20poly1305",
+    "compact_str",
     "crc32c",
     // Of bytes in memory.
     "csv",

@@ -38,7 +38,7 @@ pub fn merge(
     primary: &[String],
     limits: RecordLimits,
 ) -> Result<MergedRecords, UnreadableRecords> {
-    let (mut fields, mut records) = (Vec::new(), Vec::<PendingRecord>::new());
+    let (mut fields, mut records) = (Vec::new(), Vec::<GrowingRecord>::new());
     let mut columns_known: HashMap<String, usize> = HashMap::new();
     let mut known: HashMap<Box<[u8]>, usize> = HashMap::new();
     let (mut values, mut unions) = (0, SourceUnions::default());
@@ -70,8 +70,8 @@ pub fn merge(
                     if let Some(Entry::Vacant(at)) = other {
                         at.insert(records.len());
                     }
-                    let (row, sources) = (PendingRow::Shared(row), Arc::clone(&sources));
-                    records.push(PendingRecord { row, sources });
+                    let (row, sources) = (GrowingRow::Shared(row), Arc::clone(&sources));
+                    records.push(GrowingRecord { row, sources });
                 }
             }
             if limits.records_max < records.len() {
@@ -82,35 +82,35 @@ pub fn merge(
             }
         }
     }
-    let mut records: Vec<_> = records.into_iter().map(PendingRecord::merged).collect();
+    let mut records: Vec<_> = records.into_iter().map(GrowingRecord::merged).collect();
     // They have taken over the room of larger ones.
     records.shrink_to_fit();
     Ok(MergedRecords { fields, records })
 }
 
 /// A record that more may be said of.
-struct PendingRecord {
-    row: PendingRow,
+struct GrowingRecord {
+    row: GrowingRow,
     sources: Arc<[u32]>,
 }
 
-enum PendingRow {
+enum GrowingRow {
     /// That of an answer, as it is.
     Shared(RecordRow),
     Own(Vec<RecordValue>),
 }
 
-impl PendingRecord {
+impl GrowingRecord {
     fn merged(self) -> MergedRecord {
         let row = match self.row {
-            PendingRow::Shared(row) => row,
-            PendingRow::Own(row) => row.into(),
+            GrowingRow::Shared(row) => row,
+            GrowingRow::Own(row) => row.into(),
         };
         MergedRecord { row, sources: self.sources }
     }
 }
 
-impl PendingRow {
+impl GrowingRow {
     fn values(&self) -> &[RecordValue] {
         match self {
             Self::Shared(row) => row,
