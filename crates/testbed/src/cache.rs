@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use crate::load::report::row;
-use crate::load::target::HttpTarget;
+use crate::load::target::{HttpLoadError, HttpTarget};
 use crate::load::{CallAnswer as _, CallFailure, LoadReport, Verdict, Workload};
 use crate::origin::{OBJECT_BYTES_MAX, ObjectBody};
 pub use answer::{CacheHandling, CacheLoadAnswer};
@@ -58,22 +58,6 @@ pub struct CacheLoadRequest {
     body: ObjectBody,
 }
 
-/// Why a cache cannot be loaded. The caller can fix either.
-#[derive(Debug, thiserror::Error)]
-pub enum CacheLoadError {
-    /// The URL has not the required form, or its name does not resolve.
-    #[error("url `{url}`: {problem}; give it as http://host:port/path/")]
-    Url {
-        /// As given.
-        url: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The options make no sense.
-    #[error("a load needs {0}")]
-    Options(&'static str),
-}
-
 /// How the cache handled the measured requests that it answered rightly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheOutcomes {
@@ -95,23 +79,24 @@ impl CacheLoad {
     /// # Errors
     ///
     /// If the options make no sense, or the URL's name does not resolve.
-    pub fn new(options: CacheLoadOptions) -> Result<Self, CacheLoadError> {
+    pub fn new(options: CacheLoadOptions) -> Result<Self, HttpLoadError> {
         let has_keys = match options.keys {
             CacheKeys::Zipf { count } | CacheKeys::Scan { count } => count > 0,
             CacheKeys::One | CacheKeys::New => true,
         };
         if !has_keys || options.vary.as_ref().is_some_and(|(_, count)| *count == 0) {
-            return Err(CacheLoadError::Options("at least one key and one variant"));
+            return Err(HttpLoadError::Options("at least one key and one variant"));
         }
         if options.bytes > OBJECT_BYTES_MAX {
-            return Err(CacheLoadError::Options("bodies of at most 64 MiB"));
+            return Err(HttpLoadError::Options("bodies of at most 64 MiB"));
         }
         let target = HttpTarget::resolve(&options.url).and_then(|target| {
             let has_query = target.path.contains('?');
             if has_query { Err("numbers follow it: no query".to_owned()) } else { Ok(target) }
         });
-        let HttpTarget { address, host, path } =
-            target.map_err(|problem| CacheLoadError::Url { url: options.url.clone(), problem })?;
+        let HttpTarget { address, host, path } = target.map_err(|problem| {
+            HttpLoadError::url(&options.url, problem, "http://host:port/path/")
+        })?;
         let variants = options.vary.as_ref().map_or(1, |(_, count)| *count);
         Ok(Self {
             address,

@@ -21,6 +21,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use driver::{LoadProgress, OnProgress};
 pub use options::{LoadConnections, LoadError, LoadLength, LoadMode, LoadOptions};
 pub use report::{CallCounts, LoadCounts, LoadReport, Objectives, Quantiles, StatusReport};
+pub use target::HttpLoadError;
 pub use workload::{CallAnswer, CallFailure, FollowUp, Verdict, Workload};
 
 /// Loads a target until the run's length is over or `stop` is set, and reports in both cases;

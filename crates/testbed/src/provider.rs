@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub use catalogue::{CatalogueOptions, FILE_BYTES_MAX};
 pub use fault::ProviderFault;
-pub use load::{LookupLoad, LookupLoadAnswer, LookupLoadError, LookupLoadOptions, LookupOutcomes};
+pub use load::{LookupLoad, LookupLoadAnswer, LookupLoadOptions, LookupOutcomes};
 pub use maps::farm_map;
 pub use options::ProviderOptions;
 

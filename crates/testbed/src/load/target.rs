@@ -5,6 +5,30 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use hyper::Uri;
 use hyper::http::uri::InvalidUri;
 
+/// Why a load over HTTP cannot begin. The caller can fix either.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpLoadError {
+    /// The URL has not the required form, or its name does not resolve.
+    #[error("url `{url}`: {problem}; give it as {form}")]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong.
+        problem: String,
+        /// As it should be.
+        form: &'static str,
+    },
+    /// The options make no sense.
+    #[error("a load needs {0}")]
+    Options(&'static str),
+}
+
+impl HttpLoadError {
+    pub(crate) fn url(url: &str, problem: String, form: &'static str) -> Self {
+        Self::Url { url: url.to_owned(), problem, form }
+    }
+}
+
 /// `http://host:port/path`, with its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpTarget {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::{CacheKeys, GetConnection, KeyDraws};
 use crate::load::report::row;
-use crate::load::target::HttpTarget;
+use crate::load::target::{HttpLoadError, HttpTarget};
 use crate::load::{CallAnswer, CallFailure, LoadReport, Verdict, Workload};
 
 /// Stands in a query for the number of a request.
@@ -37,22 +37,6 @@ pub struct LookupLoad {
     host: String,
     draws: RefCell<KeyDraws>,
     outcomes: RefCell<LookupOutcomes>,
-}
-
-/// Why a load of look-ups cannot begin.
-#[derive(Debug, thiserror::Error)]
-pub enum LookupLoadError {
-    /// The URL has not the required form, or its name does not resolve.
-    #[error("url `{url}`: {problem}; give it as http://host:port")]
-    Url {
-        /// As given.
-        url: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The options make no sense.
-    #[error("a load needs {0}")]
-    Options(&'static str),
 }
 
 /// What the measured queries came to.
@@ -116,19 +100,19 @@ impl LookupLoad {
     /// # Errors
     ///
     /// If the options make no sense, or the URL's name does not resolve.
-    pub fn new(options: LookupLoadOptions) -> Result<Self, LookupLoadError> {
+    pub fn new(options: LookupLoadOptions) -> Result<Self, HttpLoadError> {
         if matches!(options.keys, CacheKeys::Zipf { count: 0 } | CacheKeys::Scan { count: 0 }) {
-            return Err(LookupLoadError::Options("at least one key"));
+            return Err(HttpLoadError::Options("at least one key"));
         }
         if !matches!(options.keys, CacheKeys::One) && !options.query.contains(NUMBER) {
-            return Err(LookupLoadError::Options("`{n}` in the query, for the number of the key"));
+            return Err(HttpLoadError::Options("`{n}` in the query, for the number of the key"));
         }
         let target = HttpTarget::resolve(&options.url).and_then(|target| match &*target.path {
             "/" => Ok(target),
             _ => Err("a path follows it".to_owned()),
         });
-        let HttpTarget { address, host, .. } =
-            target.map_err(|problem| LookupLoadError::Url { url: options.url.clone(), problem })?;
+        let HttpTarget { address, host, .. } = target
+            .map_err(|problem| HttpLoadError::url(&options.url, problem, "http://host:port"))?;
         let draws = RefCell::new(KeyDraws::new(options.keys, options.seed));
         Ok(Self { options, address, host, draws, outcomes: RefCell::default() })
     }

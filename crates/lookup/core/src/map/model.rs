@@ -9,7 +9,7 @@ use crate::query::{KeyAttributes, Vocabulary};
 /// Begins the URL of a provider that is a folder of files.
 pub const FOLDER: &str = "file:";
 
-/// Begins what stands for the URL of a provider that is a database.
+/// Prefix of the URL of a database.
 pub const DATABASE: &str = "postgres:";
 
 /// All files of the map together.

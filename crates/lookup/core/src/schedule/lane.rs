@@ -208,7 +208,7 @@ impl ProviderLane {
 
     /// The next call to start or to refuse. None until [`Self::wakes`], or until a call comes or ends.
     pub fn next(&mut self, now: Tick) -> Option<StartedCall> {
-        // Whoever waits would wait in vain.
+        // Calls that wait are refused at once: the provider is down.
         if let Some(until) = self.breaker.given_up_until(now)
             && let Some(call) = self.take_any()
         {
