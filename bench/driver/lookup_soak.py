@@ -35,7 +35,7 @@ def lookup_soak(bench: Bench, seconds: int, say: Say) -> dict:
                 say(f"  {points[-1][0]:>5.0f} s  {points[-1][1] / 1024:.1f} MiB")
                 time.sleep(max(0.0, began + len(points) * every_s - time.monotonic()))
     report = json.loads(out.read_text())["counts"]
-    asked, answered = report["sent"] + report["unsent"], report["outcomes"]["done"]
+    asked, answered = report["sent"] + report["unsent"], report["done"]
     if asked == 0:
         raise Failed("no query was sent")
     return {
