@@ -97,9 +97,11 @@ fn routes() -> Vec<Route<RecordedAuctions>> {
 fn operation(id: &'static str, summary: &'static str) -> Operation {
     let text = json!({ "type": "string" });
     let count = |most: usize| json!({ "type": "integer", "minimum": 0, "maximum": most });
+    // Repeated, one match is enough.
+    let texts = json!({ "type": "array", "items": text });
     let terms =
         TERMS.iter().fold(Operation::new("record", id, summary), |operation, (name, doc)| {
-            operation.parameter("query", name, &text, doc)
+            operation.parameter("query", name, &texts, doc)
         });
     terms
         .parameter("query", "since", &text, "Earliest time: as in filters, or in Unix seconds.")
@@ -247,13 +249,13 @@ impl RecordedAuctions {
                 let message = format!(
                     "the record was read for {time:?}: name a later `since`, or fewer rows"
                 );
-                Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at("since"))
+                wrong("since", &message)
             }
             ReadingEnd::TooLarge => {
                 let most = self.limits.bytes >> 20;
                 let message =
                     format!("these auctions are more than {most} MiB: ask for fewer rows");
-                Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at("most"))
+                wrong("most", &message)
             }
         }
     }
@@ -327,17 +329,13 @@ impl RecordQuery {
         let known = || TERMS.into_iter().chain(TIMES).map(|(name, _)| name).chain(["most", "skip"]);
         if let Some(name) = call.query_names().find(|name| known().all(|known| known != name)) {
             let message = format!("there is no parameter `{}`", diagnostics::shortened(&name));
-            return Err(Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at(&name)));
+            return Err(wrong(&name, &message));
         }
         let single = TIMES.map(|(name, _)| name).into_iter().chain(["most", "skip"]);
         for name in single {
             if call.query_names().filter(|of| of == name).count() > 1 {
                 let message = format!("`{name}` is given twice");
-                return Err(Reply::error_with(
-                    ErrorCode::BadRequest,
-                    &message,
-                    ErrorField::at(name),
-                ));
+                return Err(wrong(name, &message));
             }
         }
         let mut terms = Vec::new();
@@ -357,11 +355,7 @@ impl RecordQuery {
         for (name, term) in &terms {
             if let Err(problem) = Filter::parse(term, now_us) {
                 let message = format!("`{name}`: {}; {}", problem.problem, problem.remedy);
-                return Err(Reply::error_with(
-                    ErrorCode::BadRequest,
-                    &message,
-                    ErrorField::at(name),
-                ));
+                return Err(wrong(name, &message));
             }
         }
         let terms: Vec<_> = terms.into_iter().map(|(_, term)| term).collect();
@@ -386,6 +380,11 @@ fn number(call: &ApiCall, name: &str, default: usize, most: usize) -> Result<usi
     let Some(text) = call.query(name)? else { return Ok(default) };
     text.parse().ok().filter(|number| *number <= most).ok_or_else(|| {
         let message = format!("`{name}` is a number, at most {most}");
-        Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at(name))
+        wrong(name, &message)
     })
+}
+
+/// The answer to a request whose parameter is wrong.
+fn wrong(name: &str, message: &str) -> Reply {
+    Reply::error_with(ErrorCode::BadRequest, message, ErrorField::at(name))
 }
