@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("diagnostics", &[]),
     ("openrtb", &["units"]),
     ("http-kit", &[]),
+    ("http2", &[]),
     ("runtime", &["diagnostics", "http-kit", "units"]),
     ("events", &[]),
     ("exchange-core", &["events", "openrtb", "pacer-core", "units"]),
@@ -114,7 +115,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The cores besides those whose names end in `-core`.
-const CORES: [&str; 5] = ["diagnostics", "events", "openrtb", "pacer-wire", "units"];
+const CORES: [&str; 6] = ["diagnostics", "events", "http2", "openrtb", "pacer-wire", "units"];
 
 /// External packages that a core may use: pure code without I/O, clock, thread or randomness.
 const CORE_DEPENDENCIES: &[&str] = &[

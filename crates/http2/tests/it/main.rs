@@ -1,0 +1,3 @@
+//! The core against the `h2` crate.
+
+mod h2_server;
