@@ -3,7 +3,7 @@
 #![no_main]
 
 use http2::frame::write_settings;
-use http2::{Http2Client, Http2ClientOptions, RequestHead, StreamCall, StreamEnd};
+use http2::{Http2Client, Http2ClientOptions, Http2ErrorCode, RequestHead, StreamCall, StreamEnd};
 use libfuzzer_sys::fuzz_target;
 
 const BODY_MAX: usize = 4096;
@@ -41,7 +41,7 @@ fn read(input: &[u8], size: usize) -> (Vec<(usize, String)>, Vec<u8>, bool) {
         is_right = is_right && client.receive(piece, &mut on_end).is_ok();
     }
     let output = client.output().to_vec();
-    client.end(&mut on_end);
+    client.end(Http2ErrorCode::NO_ERROR, &mut on_end);
     (ends, output, is_right)
 }
 

@@ -88,6 +88,7 @@ pub struct Http2Client<C> {
     input: Vec<u8>,
     partial: Option<PartialBlock>,
     output: Vec<u8>,
+    is_ended: bool,
 }
 
 impl<C: StreamCall> Http2Client<C> {
@@ -127,6 +128,7 @@ impl<C: StreamCall> Http2Client<C> {
             input: Vec::new(),
             partial: None,
             output,
+            is_ended: false,
         }
     }
 
@@ -135,7 +137,7 @@ impl<C: StreamCall> Http2Client<C> {
     /// # Errors
     /// Why not.
     pub fn room(&self, length: usize) -> Result<(), StreamRefusal> {
-        if self.last_stream.is_some() || self.streams.next_id().is_none() {
+        if self.is_ended || self.last_stream.is_some() || self.streams.next_id().is_none() {
             return Err(StreamRefusal::GoingAway);
         }
         let streams_max = self.peer.streams_max.min(self.options.streams_max);
@@ -238,9 +240,15 @@ impl<C: StreamCall> Http2Client<C> {
         self.room(0) == Err(StreamRefusal::GoingAway)
     }
 
-    /// Ends all streams because the connection has ended. Those that were not handed to the
-    /// transport are [`StreamEnd::Unprocessed`].
-    pub fn end(&mut self, mut on_end: impl FnMut(C, StreamEnd<'_>)) {
+    /// Ends all streams because the connection has ended or must end. Those that were not handed to
+    /// the transport are [`StreamEnd::Unprocessed`]. The output becomes GOAWAY with `code`, the first
+    /// one given.
+    pub fn end(&mut self, code: Http2ErrorCode, mut on_end: impl FnMut(C, StreamEnd<'_>)) {
+        if !self.is_ended {
+            self.is_ended = true;
+            self.output.clear();
+            frame::write_go_away(&mut self.output, 0, code);
+        }
         while let Some((id, response)) = self.streams.pop() {
             let end = match id < self.unsent_from {
                 true => StreamEnd::Lost { has_begun: response.has_begun() },
@@ -251,25 +259,13 @@ impl<C: StreamCall> Http2Client<C> {
     }
 
     /// Takes bytes from the server, and passes every stream that ends to `on_end`. May add to the
-    /// output, also on an error.
+    /// output.
     ///
     /// # Errors
-    /// The server violates the protocol: send the output, then close.
+    /// The server violates the protocol: [`end`](Self::end) the connection.
     pub fn receive(
         &mut self,
         mut bytes: &[u8],
-        on_end: &mut impl FnMut(C, StreamEnd<'_>),
-    ) -> Result<(), Http2Error> {
-        let received = self.receive_frames(&mut bytes, on_end);
-        if let Err(error) = &received {
-            frame::write_go_away(&mut self.output, 0, error.code);
-        }
-        received
-    }
-
-    fn receive_frames(
-        &mut self,
-        bytes: &mut &[u8],
         on_end: &mut impl FnMut(C, StreamEnd<'_>),
     ) -> Result<(), Http2Error> {
         while !self.input.is_empty() && !bytes.is_empty() {
@@ -277,7 +273,7 @@ impl<C: StreamCall> Http2Client<C> {
             let missing = whole.unwrap_or(FRAME_HEADER_BYTES) - self.input.len();
             let (now, rest) = bytes.split_at(bytes.len().min(missing));
             self.input.extend_from_slice(now);
-            *bytes = rest;
+            bytes = rest;
             if self.frame_bytes(&self.input)? == Some(self.input.len()) {
                 let input = std::mem::take(&mut self.input);
                 self.on_frame(&input, on_end)?;
@@ -286,7 +282,7 @@ impl<C: StreamCall> Http2Client<C> {
         while let Some(whole) = self.frame_bytes(bytes)?
             && let Some((frame, rest)) = bytes.split_at_checked(whole)
         {
-            *bytes = rest;
+            bytes = rest;
             self.on_frame(frame, on_end)?;
         }
         self.input.extend_from_slice(bytes);

@@ -337,6 +337,12 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             "Maximum number of connections to one DSP per shard, and of calls that wait for a \
              connection. Further calls are not made.",
         ),
+        streams_max: s.integer(
+            "streams_max",
+            256,
+            1..=4096_usize,
+            "Maximum number of calls in flight on one HTTP/2 connection. A DSP may allow fewer.",
+        ),
         // Plus one for every four open: a start does not flood a DSP, and a pool doubles soon.
         opening_max: 8,
         handshake_share: HANDSHAKE_SHARE,

@@ -1,4 +1,4 @@
-//! Asks many DSPs at once over kept-alive HTTP/1.1 connections, until a deadline.
+//! Asks many DSPs at once over kept-alive connections, HTTP/1.1 or HTTP/2, until a deadline.
 //!
 //! One shard is one thread, so pools, connections and inboxes are plain cells. An auction writes to
 //! each DSP from its own task. The reactor reads answers and delivers them to the auction's inbox,
@@ -23,7 +23,7 @@ pub use peer::PoolLimits;
 pub use pool::{DspPool, DspReactor};
 pub use round::ask_all;
 pub use round::request::DspRequest;
-pub use sockets::tls::TlsOptions;
+pub use sockets::tls::{HttpVersions, TlsOptions};
 
 #[cfg(test)]
 mod tests;

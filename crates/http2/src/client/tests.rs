@@ -207,12 +207,14 @@ fn a_body_of_the_largest_size_is_taken() {
 
 /// Asserts that `bytes` end the connection with GOAWAY of this code.
 fn check_violation(want: Http2ErrorCode, bytes: &[u8]) {
-    let (_, received, client) = receive(bytes);
+    let (_, received, mut client) = receive(bytes);
     let error = received.expect_err("it is a violation");
     assert_eq!(error.code, want, "{error}");
     let mut go_away = Vec::new();
     write_go_away(&mut go_away, 0, want);
-    assert!(client.output().ends_with(&go_away), "{error}");
+    client.end(error.code, |_, _| ());
+    client.end(Http2ErrorCode::NO_ERROR, |_, _| panic!("they have ended"));
+    assert_eq!(client.output(), go_away, "{error}");
 }
 
 /// The server's SETTINGS, and one frame.
@@ -382,7 +384,9 @@ fn a_lost_connection_tells_what_the_server_may_have_seen() {
     ask(&mut client, "five").expect("there is room");
     client.receive(&frames(|out| write_headers(out, 3, &[0x88], false)), &mut |_, _| ()).unwrap();
     let mut ends = Vec::new();
-    client.end(|call, end| ends.push(format!("{}: {}", call.0, text(&end))));
+    client.end(Http2ErrorCode::NO_ERROR, |call, end| {
+        ends.push(format!("{}: {}", call.0, text(&end)))
+    });
     assert_eq!(
         ends,
         ["one: Lost { has_begun: false }", "three: Lost { has_begun: true }", "five: Unprocessed"]

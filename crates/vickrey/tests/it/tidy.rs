@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "events",
             "exchange-core",
             "http-kit",
+            "http2",
             "openrtb",
             "pacer-client",
             "pacer-core",

@@ -12,7 +12,7 @@ use super::direct::DIRECT_DSP;
 use super::guard::DspGuard;
 use super::unique_ids::UniqueIds;
 use super::values::{country, format, not_empty, read_ids, size};
-use crate::fanout::{EndpointOptions, TlsOptions};
+use crate::fanout::{EndpointOptions, HttpVersions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
 pub(super) const OWN_HEADERS: [&str; 9] = [
@@ -90,6 +90,17 @@ impl DspOptions {
                 "gzip_requests",
                 false,
                 "Whether to compress bid requests with gzip. The DSP must support it.",
+            ),
+            http: s.one_of(
+                "http",
+                "auto",
+                &[
+                    ("auto", HttpVersions::Auto),
+                    ("1.1", HttpVersions::Http1),
+                    ("2", HttpVersions::Http2),
+                ],
+                "Version of HTTP. `auto` is HTTP/2 if the DSP offers it under TLS, else HTTP/1.1. \
+                 Over HTTP/2, one connection carries many calls at a time.",
             ),
             tls,
         };

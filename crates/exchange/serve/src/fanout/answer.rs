@@ -62,7 +62,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    fn of(value: &[u8]) -> Self {
+    pub(super) fn of(value: &[u8]) -> Self {
         let is = |name: &str| value.eq_ignore_ascii_case(name.as_bytes());
         if is("") || is("identity") {
             Self::Identity

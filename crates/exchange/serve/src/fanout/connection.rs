@@ -1,6 +1,11 @@
 //! One kept-alive connection to a DSP: auctions write to it, the reactor reads from it.
 //!
-//! Knows the inbox of its call, but no pool.
+//! A protocol ends calls; this decides what that means for auction, DSP and metrics. Knows the inbox
+//! of its calls, but no pool.
+
+pub(super) mod call;
+mod http1;
+mod http2;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Display};
@@ -8,12 +13,16 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use ::http2::{Http2ClientOptions, StreamCall, StreamRefusal};
 use exchange_core::record::CallOutcome;
 use mio::Token;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::answer::{AnswerError, AnswerHead, AnswerProgress, AnswerReader, Coding};
+use self::call::{CallEnd, CallMessage};
+use self::http1::{Http1, Http1Progress};
+use self::http2::Http2;
+use super::answer::Coding;
 use super::health::ConnectAttempt;
 use super::inbox::Inbox;
 use super::inflate::{InflateError, Inflater};
@@ -21,9 +30,6 @@ use super::peer::DspPeer;
 use super::sockets::reactor::ReadBuffers;
 use super::sockets::transport::Transport;
 use crate::guards::OwnedCallPermit;
-
-/// A read of fewer bytes that does not end the answer counts as small.
-const SMALL_READ_BYTES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct ConnectionCall {
@@ -34,6 +40,31 @@ pub(super) struct ConnectionCall {
     pub(super) drain_until: Instant,
     /// Released with the call.
     pub(super) permit: Option<OwnedCallPermit>,
+    /// How the answer is compressed, once its head has come over HTTP/2.
+    pub(super) coding: Coding,
+}
+
+impl ConnectionCall {
+    /// Whether its auction still waits.
+    fn is_awaited(&self) -> bool {
+        self.inbox.is_waiting(self.slot)
+    }
+}
+
+impl StreamCall for ConnectionCall {
+    fn on_field(&mut self, name: &[u8], value: &[u8]) {
+        if name == b"content-encoding" {
+            self.coding = Coding::of(value.trim_ascii());
+        }
+    }
+}
+
+/// Why a call is not sent on a connection.
+pub(super) enum SendError {
+    /// The connection failed; no part of the request was sent.
+    Dead(ConnectionCall),
+    /// It has no room for another call now.
+    Full(ConnectionCall),
 }
 
 /// What a connection has been used for.
@@ -51,12 +82,17 @@ pub(super) enum ConnectionUse {
 pub(super) enum ReadProgress {
     /// Nothing has arrived.
     WouldBlock,
-    /// More of an answer is needed.
+    /// Something was read, and more may come.
     Partial { socket_empty: bool },
-    /// The answer is complete, and the connection is idle.
+    /// The connection may take a call: an answer is complete.
     Answered { socket_empty: bool },
     /// The connection must be closed.
     Ended,
+}
+
+enum Protocol {
+    Http1(Http1<ConnectionCall>),
+    Http2(Box<Http2<ConnectionCall>>),
 }
 
 pub(super) struct DspConnection {
@@ -65,17 +101,17 @@ pub(super) struct DspConnection {
     token: Token,
     pub(super) id: u64,
     pub(super) attempt: ConnectAttempt,
+    protocol: RefCell<Protocol>,
     usage: Cell<ConnectionUse>,
-    /// Set from the first byte written until the answer is read or given up.
-    call: RefCell<Option<ConnectionCall>>,
-    answer: RefCell<AnswerReader>,
-    /// Small reads of the current answer.
-    small_reads: Cell<u32>,
     /// Whether it has been idle or carried an answer. Only then may a reset mean that the DSP
     /// closed it without reading the request.
     reused: Cell<bool>,
+    /// Whether it takes no more calls, although the DSP would.
+    is_draining: Cell<bool>,
     closed: Cell<bool>,
     idle_since: Cell<Instant>,
+    /// Whether the reactor will finish its turn.
+    is_unfinished: Cell<bool>,
 }
 
 impl fmt::Debug for DspConnection {
@@ -95,43 +131,118 @@ impl DspConnection {
         id: u64,
         attempt: ConnectAttempt,
     ) -> Self {
-        let answer = AnswerReader::new(peer.endpoint.response_bytes_max);
+        let now = Instant::now();
+        let body_bytes_max = peer.endpoint.response_bytes_max;
+        let protocol = if transport.is_http2() {
+            let limits = peer.limits.get();
+            let options = Http2ClientOptions {
+                body_bytes_max,
+                streams_max: limits.streams_max,
+                small_frames_max: limits.small_reads_max,
+            };
+            Protocol::Http2(Box::new(Http2::new(&peer.endpoint.http2_head, options, now)))
+        } else {
+            Protocol::Http1(Http1::new(body_bytes_max))
+        };
         Self {
             peer,
             transport: RefCell::new(transport),
             token,
             id,
             attempt,
+            protocol: RefCell::new(protocol),
             usage: Cell::new(ConnectionUse::Unused),
-            call: RefCell::new(None),
-            answer: RefCell::new(answer),
-            small_reads: Cell::new(0),
             reused: Cell::new(false),
+            is_draining: Cell::new(false),
             closed: Cell::new(false),
-            idle_since: Cell::new(Instant::now()),
+            idle_since: Cell::new(now),
+            is_unfinished: Cell::new(false),
         }
     }
 
-    /// Sends a request in `parts`.
+    /// Whether it carries several calls at a time.
+    pub(super) fn is_multiplexed(&self) -> bool {
+        matches!(*self.protocol.borrow(), Protocol::Http2(_))
+    }
+
+    /// Whether a call with a body of `length` bytes can be sent now without waiting for anything.
+    /// Only for one that is multiplexed.
+    pub(super) fn room(&self, length: usize) -> Result<(), StreamRefusal> {
+        let Protocol::Http2(http2) = &*self.protocol.borrow() else { return Ok(()) };
+        if self.is_draining.get() || self.closed.get() {
+            return Err(StreamRefusal::GoingAway);
+        }
+        if self.transport.borrow().has_unsent() {
+            return Err(StreamRefusal::Window); // The DSP reads too slowly.
+        }
+        http2.room(length)
+    }
+
+    /// Calls in flight.
+    pub(super) fn calls_len(&self) -> usize {
+        match &*self.protocol.borrow() {
+            Protocol::Http1(http1) => usize::from(http1.call().is_some()),
+            Protocol::Http2(http2) => http2.calls_len(),
+        }
+    }
+
+    /// Sends a call; over HTTP/2, with the others of this turn.
     ///
     /// # Errors
-    /// The connection failed; no part of the request was answered.
+    /// It was not sent.
     pub(super) fn send(
         &self,
         call: ConnectionCall,
-        parts: &[IoSlice<'_>],
-    ) -> Result<(), ConnectionCall> {
-        debug_assert!(self.call.borrow().is_none(), "a connection carries one call at a time");
-        let sent = self.transport.borrow_mut().send(parts);
-        if let Err(error) = sent {
-            debug!(address = %self.attempt.address, %error, "idle connection is dead");
-            return Err(call);
+        message: &impl CallMessage,
+    ) -> Result<(), SendError> {
+        match &mut *self.protocol.borrow_mut() {
+            Protocol::Http1(http1) => {
+                let send = |parts: &[IoSlice<'_>]| self.transport.borrow_mut().send(parts);
+                if let Err(error) = message.http1(send) {
+                    debug!(address = %self.attempt.address, %error, "idle connection is dead");
+                    return Err(SendError::Dead(call));
+                }
+                http1.begin(call);
+            }
+            Protocol::Http2(http2) => {
+                message.body(|body| http2.begin(call, body)).map_err(SendError::Full)?;
+            }
         }
-        *self.call.borrow_mut() = Some(call);
         if self.usage.get() == ConnectionUse::Unused {
             self.usage.set(ConnectionUse::Asked);
         }
         Ok(())
+    }
+
+    /// Sends what this turn has added, and resets streams whose auctions have given them up. False
+    /// if the connection is dead.
+    #[must_use]
+    pub(super) fn finish_turn(&self, now: Instant) -> bool {
+        self.is_unfinished.set(false);
+        let Protocol::Http2(http2) = &mut *self.protocol.borrow_mut() else { return true };
+        http2.reset_given_up(now, |call| !call.is_awaited());
+        if http2.output().is_empty() {
+            return true;
+        }
+        let sent = self.transport.borrow_mut().send(&[IoSlice::new(http2.output())]);
+        if let Err(error) = sent {
+            debug!(address = %self.attempt.address, %error, "connection is dead");
+            return false;
+        }
+        http2.mark_sent();
+        true
+    }
+
+    /// Whether the reactor must be asked to finish its turn: it has bytes to be sent, or `has_work`.
+    pub(super) fn begins_turn(&self, has_work: bool) -> bool {
+        let has_output = || match &*self.protocol.borrow() {
+            Protocol::Http1(_) => false,
+            Protocol::Http2(http2) => !http2.output().is_empty(),
+        };
+        !self.is_unfinished.get() && (has_work || has_output()) && {
+            self.is_unfinished.set(true);
+            true
+        }
     }
 
     /// Sends kept bytes to a writable socket.
@@ -158,7 +269,7 @@ impl DspConnection {
         match read {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => ReadProgress::WouldBlock,
             Ok(0) | Err(_) => {
-                self.on_end(inflater, now);
+                self.on_connection_end(inflater, now);
                 ReadProgress::Ended
             }
             Ok(read) => self.on_bytes(&scratch[..read], socket_empty, inflater, now),
@@ -177,11 +288,7 @@ impl DspConnection {
         self.usage.get()
     }
 
-    pub(super) fn in_flight(&self) -> bool {
-        self.call.borrow().is_some()
-    }
-
-    /// Whether it should close: its answer is overdue beyond draining, it has been idle since
+    /// Whether it should close: its answers are overdue beyond draining, it has been idle since
     /// before `idle_before`, or its address is no longer the DSP's.
     pub(super) fn is_expired(
         &self,
@@ -189,10 +296,31 @@ impl DspConnection {
         idle_before: Instant,
         known: &[SocketAddr],
     ) -> bool {
-        match &*self.call.borrow() {
-            Some(call) => call.drain_until <= now,
-            None => self.idle_since.get() < idle_before || !known.contains(&self.attempt.address),
+        let is_known = known.contains(&self.attempt.address);
+        match &*self.protocol.borrow() {
+            Protocol::Http1(http1) => match http1.call() {
+                Some(call) => call.drain_until <= now,
+                None => self.idle_since.get() < idle_before || !is_known,
+            },
+            Protocol::Http2(http2) => {
+                self.is_draining.set(self.is_draining.get() || !is_known);
+                match http2.oldest() {
+                    // Nothing has come since: the DSP has stopped, not only this call.
+                    Some(call) => call.drain_until <= now && http2.read_at <= call.sent_at,
+                    None => {
+                        self.idle_since.get() < idle_before
+                            || self.is_draining.get()
+                            || http2.is_going_away()
+                    }
+                }
+            }
         }
+    }
+
+    /// Takes no more calls. Returns whether it can close now.
+    pub(super) fn drain(&self) -> bool {
+        self.is_draining.set(true);
+        self.calls_len() == 0
     }
 
     pub(super) fn mark_idle(&self, now: Instant) {
@@ -204,12 +332,20 @@ impl DspConnection {
         self.closed.get()
     }
 
-    /// Closes both halves, and fails a call that still waits.
+    /// Closes both halves, and fails calls that still wait.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        let call = self.call.borrow_mut().take();
-        if let Some(call) = call {
-            call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
+        match &mut *self.protocol.borrow_mut() {
+            Protocol::Http1(http1) => {
+                if let Some(call) = http1.take_call() {
+                    call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
+                }
+            }
+            Protocol::Http2(http2) => {
+                http2.on_end(&mut |call, end| self.end_unanswered(call, &end));
+                // GOAWAY, in case that the DSP still reads.
+                drop(self.transport.borrow_mut().send(&[IoSlice::new(http2.output())]));
+            }
         }
         // Others may own it for a while; the peer need not wait.
         self.transport.borrow_mut().shut_down();
@@ -222,110 +358,103 @@ impl DspConnection {
         inflater: &mut Inflater,
         now: Instant,
     ) -> ReadProgress {
-        if !self.in_flight() {
-            return ReadProgress::Ended; // Nothing was asked.
-        }
-        let mut answer = self.answer.borrow_mut();
-        match answer.read(bytes) {
-            Ok(AnswerProgress::Partial) if self.count_read(bytes.len()) => {
-                return ReadProgress::Partial { socket_empty };
-            }
-            Ok(AnswerProgress::Partial) => {
-                self.fail(now, CallOutcome::Trickle, &"the answer trickles in");
-            }
-            Ok(AnswerProgress::Done { head, body, surplus }) => {
-                self.finish(head, body, inflater, now);
-                // An answer before the whole request was sent leaves the connection out of step.
-                let unsent = self.transport.borrow().has_unsent();
-                if head.keep_alive && surplus == 0 && !unsent {
-                    answer.reset();
-                    self.small_reads.set(0);
-                    return ReadProgress::Answered { socket_empty };
+        let mut on_end =
+            |call: ConnectionCall, end: CallEnd<'_>| self.end_call(call, &end, inflater, now);
+        match &mut *self.protocol.borrow_mut() {
+            Protocol::Http1(http1) => {
+                let small_reads_max = self.peer.limits.get().small_reads_max;
+                let has_unsent = self.transport.borrow().has_unsent();
+                match http1.on_bytes(bytes, small_reads_max, has_unsent, on_end) {
+                    Http1Progress::Partial => ReadProgress::Partial { socket_empty },
+                    Http1Progress::Answered => ReadProgress::Answered { socket_empty },
+                    Http1Progress::Ended => ReadProgress::Ended,
                 }
             }
-            Err(error @ (AnswerError::HeadTooLarge | AnswerError::BodyTooLarge)) => {
-                self.fail(now, CallOutcome::TooLarge, &error);
-            }
-            Err(error @ (AnswerError::Malformed(_) | AnswerError::Truncated)) => {
-                self.fail(now, CallOutcome::Malformed, &error);
+            Protocol::Http2(http2) => {
+                let before = http2.calls_len();
+                if let Err(error) = http2.on_bytes(bytes, now, &mut on_end, |call| call.coding) {
+                    debug!(address = %self.attempt.address, %error, "connection refused");
+                    self.peer.metrics.errors.note(|| error.to_string());
+                    return ReadProgress::Ended;
+                }
+                match http2.calls_len() {
+                    0 if http2.is_going_away() || self.is_draining.get() => ReadProgress::Ended,
+                    calls if calls < before => {
+                        self.mark_idle(now);
+                        ReadProgress::Answered { socket_empty }
+                    }
+                    _ => ReadProgress::Partial { socket_empty },
+                }
             }
         }
-        ReadProgress::Ended
-    }
-
-    /// Counts small reads, each of which costs the shard a turn. False if there are too many.
-    fn count_read(&self, came: usize) -> bool {
-        let small_reads = self.small_reads.get() + u32::from(came < SMALL_READ_BYTES);
-        self.small_reads.set(small_reads);
-        small_reads <= self.peer.limits.get().small_reads_max
     }
 
     /// Handles the peer's close or a failure.
-    fn on_end(&self, inflater: &mut Inflater, now: Instant) {
-        if !self.in_flight() {
-            return;
-        }
-        let mut answer = self.answer.borrow_mut();
-        if !answer.has_begun() {
-            return self.retry_or_fail();
-        }
-        match answer.end() {
-            Ok(AnswerProgress::Done { head, body, .. }) => self.finish(head, body, inflater, now),
-            Ok(AnswerProgress::Partial) | Err(_) => {
-                self.fail(now, CallOutcome::Malformed, &AnswerError::Truncated);
-            }
+    fn on_connection_end(&self, inflater: &mut Inflater, now: Instant) {
+        let mut on_end =
+            |call: ConnectionCall, end: CallEnd<'_>| self.end_call(call, &end, inflater, now);
+        match &mut *self.protocol.borrow_mut() {
+            Protocol::Http1(http1) => http1.on_end(self.reused.get(), on_end),
+            Protocol::Http2(http2) => http2.on_end(&mut on_end),
         }
     }
 
-    /// Handles a complete answer; a late one is not decompressed.
-    fn finish(&self, head: AnswerHead, body: &[u8], inflater: &mut Inflater, now: Instant) {
+    /// Handles the end of a call; a late answer is not decompressed.
+    fn end_call(
+        &self,
+        call: ConnectionCall,
+        end: &CallEnd<'_>,
+        inflater: &mut Inflater,
+        now: Instant,
+    ) {
+        let CallEnd::Answer { status, coding, body } = *end else {
+            if let CallEnd::Failed { outcome, error } = *end {
+                return self.fail(call, now, outcome, error);
+            }
+            return self.end_unanswered(call, end);
+        };
         self.usage.set(ConnectionUse::Answered);
         self.peer.health.borrow_mut().answered(self.attempt);
-        let outcome = match head.status {
+        let outcome = match status {
             204 => CallOutcome::NoBid,
             200 if body.is_empty() => CallOutcome::NoBid,
             200 => CallOutcome::Answered,
             _ => CallOutcome::Status,
         };
         let endpoint = &self.peer.endpoint;
-        match (outcome, head.coding) {
-            (CallOutcome::Answered, Coding::Identity) => self.deliver(now, outcome, body),
-            (CallOutcome::Answered, Coding::Gzip) if endpoint.gzip && self.is_awaited() => {
+        match (outcome, coding) {
+            (CallOutcome::Answered, Coding::Identity) => self.deliver(call, now, outcome, body),
+            (CallOutcome::Answered, Coding::Gzip) if endpoint.gzip && call.is_awaited() => {
                 match inflater.gunzip(body, endpoint.response_bytes_max) {
-                    Ok([]) => self.deliver(now, CallOutcome::NoBid, &[]),
-                    Ok(body) => self.deliver(now, outcome, body),
+                    Ok([]) => self.deliver(call, now, CallOutcome::NoBid, &[]),
+                    Ok(body) => self.deliver(call, now, outcome, body),
                     Err(error @ InflateError::TooLarge) => {
-                        self.fail(now, CallOutcome::TooLarge, &error);
+                        self.fail(call, now, CallOutcome::TooLarge, &error);
                     }
                     Err(error @ InflateError::Malformed) => {
-                        self.fail(now, CallOutcome::Encoded, &error);
+                        self.fail(call, now, CallOutcome::Encoded, &error);
                     }
                 }
             }
-            (CallOutcome::Answered, _) => self.deliver(now, CallOutcome::Encoded, &[]),
+            (CallOutcome::Answered, _) => self.deliver(call, now, CallOutcome::Encoded, &[]),
             // Error bodies are not read.
             (CallOutcome::Status, _) => {
-                self.fail(now, outcome, &format_args!("the answer's status is {}", head.status));
+                self.fail(call, now, outcome, &format_args!("the answer's status is {status}"));
             }
-            _ => self.deliver(now, outcome, &[]),
+            _ => self.deliver(call, now, outcome, &[]),
         }
     }
 
-    /// Whether the call's auction still waits.
-    fn is_awaited(&self) -> bool {
-        self.call.borrow().as_ref().is_some_and(|call| call.inbox.is_waiting(call.slot))
-    }
-
     /// Ends the call with `outcome`, and keeps the error for operators.
-    fn fail(&self, now: Instant, outcome: CallOutcome, error: &dyn Display) {
+    fn fail(&self, call: ConnectionCall, now: Instant, outcome: CallOutcome, error: &dyn Display) {
         debug!(address = %self.attempt.address, %error, "answer refused");
         self.peer.metrics.errors.note(|| error.to_string());
-        self.deliver(now, outcome, &[]);
+        self.deliver(call, now, outcome, &[]);
     }
 
     /// Ends the call with `outcome`.
-    fn deliver(&self, now: Instant, outcome: CallOutcome, body: &[u8]) {
-        let call = self.call.borrow_mut().take().expect("an answer is to a call");
+    #[expect(clippy::needless_pass_by_value, reason = "the call ends: its permit is released")]
+    fn deliver(&self, call: ConnectionCall, now: Instant, outcome: CallOutcome, body: &[u8]) {
         let metrics = &self.peer.metrics;
         let latency = now.saturating_duration_since(call.sent_at);
         metrics.latency.record(latency);
@@ -336,16 +465,21 @@ impl DspConnection {
         self.reused.set(true);
     }
 
-    /// Handles a connection that ended before the answer began. If it was reused, the DSP may have
-    /// closed it without seeing the request, so the call is repeated.
-    fn retry_or_fail(&self) {
-        let mut call = self.call.borrow_mut().take().expect("an answer is awaited");
-        if self.reused.get() && call.inbox.retry(call.slot, &mut call.permit) {
-            self.peer.metrics.retries.increment();
-            return;
-        }
-        let error = || "the connection ended before the answer began".to_owned();
-        self.peer.metrics.errors.note(error);
+    /// Handles a call that ended without an answer: repeats it if that is safe.
+    fn end_unanswered(&self, mut call: ConnectionCall, end: &CallEnd<'_>) {
+        let error = match end {
+            CallEnd::Unseen { error } => {
+                if call.inbox.retry(call.slot, &mut call.permit) {
+                    self.peer.metrics.retries.increment();
+                    return;
+                }
+                (*error).to_owned()
+            }
+            CallEnd::Lost { error } => (*error).to_owned(),
+            CallEnd::Failed { error, .. } => error.to_string(),
+            CallEnd::Answer { .. } => unreachable!("it is an answer"),
+        };
+        self.peer.metrics.errors.note(|| error);
         call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
     }
 }

@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use http2::RequestHead;
 use runtime::config::Secret;
 use units::Currency;
 
-use super::sockets::tls::{TlsOptions, TlsPeer};
+use super::sockets::tls::{HttpVersions, TlsOptions, TlsPeer};
 
 /// Addresses of a DSP's host name: the resolver writes them, new connections read them.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,8 @@ pub struct EndpointOptions {
     pub response_bytes_max: usize,
     pub gzip: bool,
     pub gzip_requests: bool,
+    /// Versions of HTTP to speak.
+    pub http: HttpVersions,
     /// None: no TLS.
     pub tls: Option<TlsOptions>,
 }
@@ -49,6 +52,9 @@ pub struct Endpoint {
     pub(crate) response_bytes_max: usize,
     pub(crate) gzip: bool,
     pub(super) gzip_requests: bool,
+    /// Head of every request over HTTP/2, without `content-length`.
+    pub(super) http2_head: RequestHead,
+    pub(super) http: HttpVersions,
     pub(super) tls: Option<TlsPeer>,
 }
 
@@ -60,24 +66,43 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
+    /// Whether its connections are expected to carry several calls at a time.
+    pub(super) fn may_multiplex(&self) -> bool {
+        match self.http {
+            HttpVersions::Auto => self.tls.is_some(),
+            HttpVersions::Http1 => false,
+            HttpVersions::Http2 => true,
+        }
+    }
+
     /// `addresses` may be filled later.
     pub fn new(options: &EndpointOptions, addresses: Addresses) -> Self {
-        let mut head = format!(
-            "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-             accept: application/json\r\nx-openrtb-version: 2.6\r\n",
-            options.path.expose(),
-            options.authority
-        );
-        for (name, value) in &options.headers {
-            head.extend([name, ": ", value.expose(), "\r\n"]);
-        }
+        let mut fields = vec![
+            ("content-type", "application/json"),
+            ("accept", "application/json"),
+            ("x-openrtb-version", "2.6"),
+        ];
+        let own = options.headers.iter();
+        fields.extend(own.map(|(name, value)| (name.as_str(), value.expose())));
         if options.gzip {
-            head.push_str("accept-encoding: gzip\r\n");
+            fields.push(("accept-encoding", "gzip"));
         }
         if options.gzip_requests {
-            head.push_str("content-encoding: gzip\r\n");
+            fields.push(("content-encoding", "gzip"));
+        }
+        let path = options.path.expose();
+        let mut head = format!("POST {path} HTTP/1.1\r\nhost: {}\r\n", options.authority);
+        for (name, value) in &fields {
+            head.extend([name, ": ", value, "\r\n"]);
         }
         head.push_str("content-length: ");
+        let pseudo = [
+            (":method", "POST"),
+            (":scheme", if options.tls.is_some() { "https" } else { "http" }),
+            (":authority", &options.authority),
+            (":path", path),
+        ];
+        let http2_head = RequestHead::new(pseudo.into_iter().chain(fields));
         let codes: Vec<_> =
             options.currencies.iter().map(|currency| format!("\"{currency}\"")).collect();
         Self {
@@ -87,7 +112,9 @@ impl Endpoint {
             response_bytes_max: options.response_bytes_max,
             gzip: options.gzip,
             gzip_requests: options.gzip_requests,
-            tls: options.tls.as_ref().map(TlsPeer::new),
+            http2_head,
+            http: options.http,
+            tls: options.tls.as_ref().map(|tls| TlsPeer::new(tls, options.http)),
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::metrics::DspMetrics;
 pub struct PoolLimits {
     /// Most connections from one shard to one DSP, and most calls that wait for one.
     pub connections_max: usize,
+    /// Most calls in flight on a connection that carries several.
+    pub streams_max: usize,
     /// Most connections opening at once, plus one for every four open.
     pub opening_max: usize,
     /// Share of a shard's time for handshakes with all DSPs.

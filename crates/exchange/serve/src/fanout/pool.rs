@@ -3,19 +3,21 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use exchange_core::record::CallOutcome;
+use http2::StreamRefusal;
 use runtime::metrics::Padded;
 use tokio::task::spawn_local;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::connection::{ConnectionCall, ConnectionUse, DspConnection, ReadProgress};
+use super::connection::call::CallMessage;
+use super::connection::{ConnectionCall, ConnectionUse, DspConnection, ReadProgress, SendError};
 use super::endpoint::Endpoint;
 use super::health::ConnectAttempt;
 use super::inbox::Inbox;
@@ -25,6 +27,8 @@ use super::sockets::reactor::{Reactor, ReadBuffers, ReadinessHandler};
 use super::sockets::transport::Transport;
 use crate::metrics::DspMetrics;
 
+/// Streams that servers usually allow; the next connection is opened when half of them are used.
+const STREAMS_USUAL: usize = 100;
 /// Interval between log lines about this machine's limits, per pool.
 const EXHAUSTION_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -38,6 +42,10 @@ pub struct DspPool {
     /// The DSP moved: running calls finish, and no connection is kept.
     retired: Cell<bool>,
     idle: RefCell<Vec<Rc<DspConnection>>>,
+    /// Connections that carry several calls at a time, the first one filled first.
+    multiplexed: RefCell<Vec<Rc<DspConnection>>>,
+    /// Whether the DSP's connections are of that kind, as far as is known.
+    is_multiplexed: Cell<bool>,
     all: RefCell<HashMap<u64, Rc<DspConnection>>>,
     /// Calls that wait for a new or released connection.
     waiting: RefCell<VecDeque<(Rc<Inbox<DspConnection>>, usize)>>,
@@ -69,6 +77,10 @@ impl ReadinessHandler for PooledConnection {
         self.pool.read(&self.connection, buffers, now, ends);
     }
 
+    fn on_turn_end(&self, now: Instant) {
+        self.pool.finish_turn(&self.connection, now);
+    }
+
     fn close(&self) {
         self.pool.close_connection(&self.connection);
     }
@@ -82,11 +94,14 @@ impl DspPool {
         metrics: Arc<Padded<DspMetrics>>,
     ) -> Self {
         let (limits, health) = (Cell::new(limits), RefCell::default());
+        let is_multiplexed = Cell::new(endpoint.may_multiplex());
         Self {
             peer: Rc::new(DspPeer { endpoint, limits, metrics, health }),
             reactor,
             retired: Cell::new(false),
             idle: RefCell::default(),
+            multiplexed: RefCell::default(),
+            is_multiplexed,
             all: RefCell::default(),
             waiting: RefCell::default(),
             opening: Cell::new(0),
@@ -111,6 +126,11 @@ impl DspPool {
         &self.peer.endpoint
     }
 
+    /// Whether its connections carry several calls at a time.
+    pub(super) fn is_multiplexed(&self) -> bool {
+        self.is_multiplexed.get()
+    }
+
     /// Closes idle connections now, and others after their call.
     pub fn retire(&self) {
         self.retired.set(true);
@@ -118,15 +138,30 @@ impl DspPool {
         for connection in idle {
             self.close_connection(&connection);
         }
+        let multiplexed = self.multiplexed.borrow().clone();
+        for connection in multiplexed.iter().filter(|connection| connection.drain()) {
+            self.close_connection(connection);
+        }
     }
 
-    /// The idle connection used last, which is the likeliest to be alive.
-    pub(super) fn idle(&self) -> Option<Rc<DspConnection>> {
-        self.idle.borrow_mut().pop()
+    /// A connection that can carry `message` now: the idle one used last, which is the likeliest to
+    /// be alive, or the first that is multiplexed and has room.
+    pub(super) fn available(&self, message: &impl CallMessage) -> Option<Rc<DspConnection>> {
+        if let Some(idle) = self.idle.borrow_mut().pop() {
+            return Some(idle);
+        }
+        let multiplexed = self.multiplexed.borrow();
+        if multiplexed.is_empty() {
+            return None;
+        }
+        let length = message.body(<[u8]>::len);
+        multiplexed.iter().find(|open| open.room(length).is_ok()).cloned()
     }
 
     /// Finds a connection for a call: the first one opened or released. Opens one for each waiting
     /// call, within limits: in a burst, waiting for an answer is cheaper than one more connection.
+    /// If connections are multiplexed, a call waits for one that is being opened, never for another
+    /// call.
     ///
     /// # Errors
     /// Why there will be none.
@@ -148,8 +183,13 @@ impl DspPool {
             self.peer.next_address(self.ids.get(), now).map(drop)
         };
         match opening {
+            Ok(()) => (),
+            Err(_) if self.is_multiplexed.get() && self.has_answered() => {
+                self.metrics().errors.note(|| self.no_room());
+                return Err(CallOutcome::Saturated);
+            }
             // A busy connection will be released.
-            Ok(()) | Err(CallOutcome::Saturated) => (),
+            Err(CallOutcome::Saturated) => (),
             Err(_) if self.has_answered() => (),
             Err(outcome) => return Err(outcome),
         }
@@ -157,7 +197,22 @@ impl DspPool {
         Ok(())
     }
 
+    /// Why no connection can carry a call.
+    fn no_room(&self) -> String {
+        let multiplexed = self.multiplexed.borrow();
+        let why = multiplexed.first().and_then(|open| open.room(1).err());
+        let why = match why {
+            Some(StreamRefusal::GoingAway) => "the DSP closes it",
+            Some(StreamRefusal::StreamLimit) => "as many calls as may be are in flight",
+            Some(StreamRefusal::Window) | None => "the DSP's window is too small for the request",
+        };
+        format!("no connection of {} has room for a call: {why}", multiplexed.len())
+    }
+
     fn opening_max(&self) -> usize {
+        if self.is_multiplexed.get() {
+            return 1; // It carries all calls that wait.
+        }
         self.limits().opening_max + self.all.borrow().len() / 4
     }
 
@@ -213,7 +268,8 @@ impl DspPool {
         let Some(tls) = &self.peer.endpoint.tls else {
             let permit = self.reactor.socket()?;
             let socket = within(limits.connect_timeout, connect(address)).await?;
-            return Ok(Some(Transport::plain(mio_socket(socket)?, permit)));
+            let is_http2 = self.peer.endpoint.may_multiplex();
+            return Ok(Some(Transport::plain(mio_socket(socket)?, is_http2, permit)));
         };
         let handshakes = &self.reactor.handshakes;
         let turn = handshakes.turn(limits.handshake_share).await;
@@ -244,8 +300,10 @@ impl DspPool {
         while self.opening.get() < self.opening_max().min(self.waiting.borrow().len()) {
             match self.open(now) {
                 Ok(()) => (),
+                Err(_) if self.opening.get() > 0 => return,
+                Err(outcome) if self.is_multiplexed.get() => return self.fail_waiting(outcome),
                 Err(CallOutcome::Saturated) => return,
-                Err(_) if self.opening.get() > 0 || self.has_answered() => return,
+                Err(_) if self.has_answered() => return,
                 Err(outcome) => return self.fail_waiting(outcome),
             }
         }
@@ -271,6 +329,10 @@ impl DspPool {
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.metrics().open.change(1);
+        self.is_multiplexed.set(connection.is_multiplexed());
+        if connection.is_multiplexed() {
+            self.multiplexed.borrow_mut().push(Rc::clone(&connection));
+        }
         self.release(connection, Instant::now());
     }
 
@@ -304,6 +366,9 @@ impl DspPool {
         if connection.is_closed() {
             return;
         }
+        if connection.is_multiplexed() {
+            return self.share(&connection);
+        }
         loop {
             let waiting = self.waiting.borrow_mut().pop_back();
             let Some((inbox, slot)) = waiting else { break };
@@ -319,20 +384,56 @@ impl DspPool {
         self.idle.borrow_mut().push(connection);
     }
 
-    /// Sends a request in `parts` on an idle connection.
+    /// Offers a multiplexed connection to waiting calls, the newest first, as far as it has room.
+    fn share(&self, connection: &Rc<DspConnection>) {
+        if self.retired.get() && self.waiting.borrow().is_empty() && connection.drain() {
+            return self.close_connection(connection);
+        }
+        let mut left = self.limits().streams_max.saturating_sub(connection.calls_len());
+        while left > 0 && connection.room(0).is_ok() {
+            let Some((inbox, slot)) = self.waiting.borrow_mut().pop_back() else { return };
+            left -= usize::from(inbox.offer(slot, Rc::clone(connection)).is_ok());
+        }
+    }
+
+    /// Sends a call.
     ///
     /// # Errors
-    /// The connection is closed; no part of the request was answered.
+    /// It was not sent: the connection is closed now, or has no room.
     pub(super) fn send(
-        &self,
+        self: &Rc<Self>,
         connection: &DspConnection,
         call: ConnectionCall,
-        parts: &[IoSlice<'_>],
-    ) -> Result<(), ConnectionCall> {
+        message: &impl CallMessage,
+    ) -> Result<(), SendError> {
         if connection.is_closed() {
-            return Err(call);
+            return Err(SendError::Dead(call));
         }
-        connection.send(call, parts).inspect_err(|_| self.close_connection(connection))
+        let sent = connection.send(call, message);
+        match &sent {
+            Ok(()) => self.begin_turn(connection, false),
+            Err(SendError::Dead(_)) => self.close_connection(connection),
+            Err(SendError::Full(_)) => (),
+        }
+        if self.is_multiplexed.get() && self.opening.get() == 0 && self.is_filling(connection) {
+            // Before a call finds no room. If it cannot be opened, calls say so then.
+            let _ = self.open(Instant::now());
+        }
+        sent
+    }
+
+    /// Whether half of the last connection's room is used.
+    fn is_filling(&self, connection: &DspConnection) -> bool {
+        let calls = connection.calls_len();
+        let is_last = || self.multiplexed.borrow().last().is_some_and(|it| it.id == connection.id);
+        2 * calls >= self.limits().streams_max.min(STREAMS_USUAL) && is_last()
+    }
+
+    /// Sends what a turn has added to a connection.
+    fn finish_turn(&self, connection: &Rc<DspConnection>, now: Instant) {
+        if !connection.is_closed() && !connection.finish_turn(now) {
+            self.close_connection(connection);
+        }
     }
 
     /// Reads what has arrived on a connection, and releases it after its answer. `ends` if the peer
@@ -347,9 +448,13 @@ impl DspPool {
         while !connection.is_closed() {
             let socket_empty = match connection.read(buffers, now) {
                 ReadProgress::WouldBlock => return,
-                ReadProgress::Partial { socket_empty } => socket_empty,
+                ReadProgress::Partial { socket_empty } => {
+                    self.begin_turn(connection, false);
+                    socket_empty
+                }
                 ReadProgress::Answered { socket_empty } => {
                     self.release(Rc::clone(connection), now);
+                    self.begin_turn(connection, false);
                     socket_empty
                 }
                 ReadProgress::Ended => return self.close_connection(connection),
@@ -360,7 +465,14 @@ impl DspPool {
         }
     }
 
-    /// Closes both halves, and fails a call that still waits.
+    /// Sends replies to the DSP's frames at the end of the turn.
+    fn begin_turn(&self, connection: &DspConnection, has_work: bool) {
+        if !connection.is_closed() && connection.begins_turn(has_work) {
+            self.reactor.finish_turn(connection.token());
+        }
+    }
+
+    /// Closes both halves, and fails calls that still wait.
     pub(super) fn close_connection(&self, connection: &DspConnection) {
         self.forget(connection);
         connection.close();
@@ -372,6 +484,7 @@ impl DspPool {
             return;
         }
         self.idle.borrow_mut().retain(|idle| idle.id != connection.id);
+        self.multiplexed.borrow_mut().retain(|open| open.id != connection.id);
         self.metrics().open.change(-1);
         let attempt = connection.attempt;
         match connection.usage() {
@@ -394,6 +507,10 @@ impl DspPool {
         let expired: Vec<_> = self.all.borrow().values().filter(is_expired).cloned().collect();
         for connection in expired {
             self.close_connection(&connection);
+        }
+        for connection in &*self.multiplexed.borrow() {
+            // Calls that are given up; under load, each turn resets them.
+            self.begin_turn(connection, connection.calls_len() > 0);
         }
         self.open_for_waiting();
     }

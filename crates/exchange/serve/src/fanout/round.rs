@@ -3,7 +3,6 @@
 mod body;
 pub mod request;
 
-use std::io::IoSlice;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -14,7 +13,8 @@ use tokio::time::{Instant, sleep_until};
 
 use self::body::Bodies;
 use self::request::DspRequest;
-use super::connection::{ConnectionCall, DspConnection};
+use super::answer::Coding;
+use super::connection::{ConnectionCall, DspConnection, SendError};
 use super::inbox::{CallTask, Inbox, Outcomes};
 
 /// Asks all DSPs at once. Dropping the round abandons the auction: its answers are drained.
@@ -56,17 +56,28 @@ impl Drop for FanoutRound<'_> {
     }
 }
 
+/// Why a call was not sent on a connection.
+enum SendFailure {
+    /// The connection is closed.
+    Dead,
+    /// It has no room now.
+    Full,
+}
+
 impl FanoutRound<'_> {
-    /// Sends on an idle connection, or seeks one.
+    /// Sends on a connection that is available, or seeks one.
     fn ask(&self, slot: usize, now: Instant) {
-        if self.tmax_ms(slot, now) == 0 {
+        let tmax_ms = self.tmax_ms(slot, now);
+        if tmax_ms == 0 {
             self.inbox.deliver(slot, CallOutcome::Unsent, &[]);
             return;
         }
         let pool = self.requests[slot].pool;
-        while let Some(connection) = pool.idle() {
-            if self.send(slot, &connection, now) {
-                return;
+        while let Some(connection) = pool.available(&self.bodies.message(slot, tmax_ms)) {
+            match self.send(slot, &connection, now) {
+                Ok(()) => return,
+                Err(SendFailure::Dead) => (), // The pool has it no more.
+                Err(SendFailure::Full) => break,
             }
         }
         self.seek(slot, now);
@@ -79,7 +90,12 @@ impl FanoutRound<'_> {
         }
     }
 
-    fn send(&self, slot: usize, connection: &Rc<DspConnection>, now: Instant) -> bool {
+    fn send(
+        &self,
+        slot: usize,
+        connection: &Rc<DspConnection>,
+        now: Instant,
+    ) -> Result<(), SendFailure> {
         let (request, inbox) = (&self.requests[slot], &self.inbox);
         let call = ConnectionCall {
             inbox: Rc::clone(inbox),
@@ -87,17 +103,20 @@ impl FanoutRound<'_> {
             sent_at: now,
             drain_until: request.wait_until + request.pool.limits().drain_timeout,
             permit: inbox.take_permit(slot),
+            coding: Coding::Identity,
         };
         let tmax_ms = self.tmax_ms(slot, now);
-        let send = |parts: &[IoSlice<'_>]| request.pool.send(connection, call, parts);
-        match self.bodies.write(slot, request, tmax_ms, send) {
-            Ok(()) => inbox.mark_sent(slot, now, tmax_ms),
-            Err(call) => {
-                inbox.return_permit(slot, call.permit);
-                return false;
-            }
-        }
-        true
+        let (call, failure) =
+            match request.pool.send(connection, call, &self.bodies.message(slot, tmax_ms)) {
+                Ok(()) => {
+                    inbox.mark_sent(slot, now, tmax_ms);
+                    return Ok(());
+                }
+                Err(SendError::Dead(call)) => (call, SendFailure::Dead),
+                Err(SendError::Full(call)) => (call, SendFailure::Full),
+            };
+        inbox.return_permit(slot, call.permit);
+        Err(failure)
     }
 
     /// The `tmax` of a call sent now.
@@ -134,18 +153,26 @@ impl FanoutRound<'_> {
                 if !is_waiting || self.tmax_ms(slot, now) == 0 {
                     self.inbox.deliver(slot, CallOutcome::Unsent, &[]);
                     self.requests[slot].pool.release(connection, now);
-                } else if !self.send(slot, &connection, now) {
-                    if connection.is_reused() {
+                    return;
+                }
+                match self.send(slot, &connection, now) {
+                    Ok(()) => (),
+                    Err(SendFailure::Full) => self.seek(slot, now),
+                    Err(SendFailure::Dead) if connection.is_reused() => {
                         self.seek(slot, now); // It may have been closed while idle.
-                    } else {
-                        // A new connection that fails: the DSP refuses us.
+                    }
+                    // A new connection that fails: the DSP refuses us.
+                    Err(SendFailure::Dead) => {
                         self.inbox.deliver(slot, CallOutcome::Reset, &[]);
                     }
                 }
             }
+            CallTask::Retry { slot } if !self.inbox.is_waiting(slot) => (),
+            CallTask::Retry { slot } if self.requests[slot].pool.is_multiplexed() => {
+                self.ask(slot, now);
+            }
             // Other idle connections may be closed too.
-            CallTask::Retry { slot } if self.inbox.is_waiting(slot) => self.seek(slot, now),
-            CallTask::Retry { .. } => (),
+            CallTask::Retry { slot } => self.seek(slot, now),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Races between an inbox, its close and its connections, which real sockets show only by chance.
 
 use std::cell::Cell;
-use std::io::{Read as _, Write as _};
+use std::io::{IoSlice, Read as _, Write as _};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 use units::Ppm;
 
+use super::answer::Coding;
+use super::connection::call::CallMessage;
 use super::connection::{ConnectionCall, DspConnection};
 use super::health::ConnectAttempt;
 use super::inbox::{CallTask, Inbox};
@@ -62,7 +64,7 @@ fn with_peer(test: impl AsyncFnOnce(Rc<DspPool>, Rc<DspConnection>, std::net::Tc
         let socket = mio::net::TcpStream::from_std(stream.into_std().unwrap());
         let permit = pool.reactor.socket().unwrap();
         let attempt = ConnectAttempt { address, began: Instant::now() };
-        let connection = pool.start(Transport::plain(socket, permit), 0, attempt).unwrap();
+        let connection = pool.start(Transport::plain(socket, false, permit), 0, attempt).unwrap();
         let peer = listener.accept().await.unwrap().0.into_std().unwrap();
         test(pool, connection, peer).await;
     });
@@ -81,7 +83,26 @@ fn call(inbox: &Rc<Inbox<DspConnection>>) -> ConnectionCall {
         sent_at: now,
         drain_until: now,
         permit: None,
+        coding: Coding::Identity,
     }
+}
+
+/// An empty request.
+struct EmptyMessage;
+
+impl CallMessage for EmptyMessage {
+    fn http1<T>(&self, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+        write(&[])
+    }
+
+    fn body<T>(&self, write: impl FnOnce(&[u8]) -> T) -> T {
+        write(&[])
+    }
+}
+
+/// The idle connection, taken from the pool.
+fn idle(pool: &DspPool) -> Option<Rc<DspConnection>> {
+    pool.available(&EmptyMessage)
 }
 
 #[test]
@@ -143,10 +164,10 @@ fn a_closed_connection_is_neither_used_nor_kept() {
     with_connection(async |pool, connection| {
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
         pool.close_connection(&connection);
-        assert!(pool.send(&connection, call(&inbox), &[]).is_err());
+        assert!(pool.send(&connection, call(&inbox), &EmptyMessage).is_err());
         assert!(inbox.is_waiting(0), "another connection may serve it");
         pool.release(connection, Instant::now());
-        assert!(pool.idle().is_none());
+        assert!(idle(&pool).is_none());
     });
 }
 
@@ -157,9 +178,9 @@ fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
         assert!(!connection.is_reused());
         pool.release(Rc::clone(&connection), Instant::now());
         assert!(connection.is_reused());
-        let idle = pool.idle().unwrap();
+        let idle = idle(&pool).unwrap();
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        assert!(pool.send(&idle, call(&inbox), &[]).is_ok());
+        assert!(pool.send(&idle, call(&inbox), &EmptyMessage).is_ok());
         pool.close_connection(&idle);
         assert_eq!(inbox.close().calls, [CallOutcome::Reset]);
     });
@@ -171,7 +192,7 @@ fn small_reads_are_accepted_up_to_their_limit() {
     with_peer(async |pool, connection, mut peer| {
         pool.limit(PoolLimits { small_reads_max: 3, ..pool.limits() });
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        assert!(pool.send(&connection, call(&inbox), &[]).is_ok());
+        assert!(pool.send(&connection, call(&inbox), &EmptyMessage).is_ok());
         let mut buffers = ReadBuffers::default();
         let mut come = |bytes: &[u8]| {
             peer.write_all(bytes).unwrap();
@@ -193,14 +214,14 @@ fn a_retired_pool_keeps_nothing() {
     with_connection(async |pool, connection| {
         pool.release(connection, Instant::now());
         pool.retire();
-        assert!(pool.idle().is_none(), "what was idle is closed");
+        assert!(idle(&pool).is_none(), "what was idle is closed");
     });
     with_connection(async |pool, connection| {
         pool.retire();
         assert!(!connection.is_closed(), "what is under way ends first");
         pool.release(Rc::clone(&connection), Instant::now());
         assert!(connection.is_closed());
-        assert!(pool.idle().is_none());
+        assert!(idle(&pool).is_none());
     });
 }
 
@@ -223,7 +244,7 @@ fn connections_are_opened_a_few_at_a_time() {
             std::future::poll_fn(|cx| inboxes[waits].poll(cx)).await;
             assert!(matches!(inboxes[waits].next_task(), Some(CallTask::Send { .. })));
         }
-        assert_eq!((pool.opening.get(), pool.idle().is_none()), (0, true));
+        assert_eq!((pool.opening.get(), idle(&pool).is_none()), (0, true));
     });
 }
 
@@ -321,7 +342,7 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
         let (outcomes, ()) = tokio::join!(ask_all(&outbound, &requests, Vec::new()).collect(), dsp);
         // The last to wait is asked first; the first has no time left.
         assert_eq!(outcomes.calls, [CallOutcome::Unsent, CallOutcome::NoBid, CallOutcome::NoBid]);
-        assert!(pool.idle().is_some());
+        assert!(idle(&pool).is_some());
     });
 }
 
@@ -354,9 +375,9 @@ fn a_connection_that_was_offered_in_vain_returns_to_its_pool() {
         let requests = [dsp_request(&pool)];
         let round = ask_all(&outbound, &requests, Vec::new());
         pool.release(connection, Instant::now());
-        assert!(pool.idle().is_none(), "the round has it");
+        assert!(idle(&pool).is_none(), "the round has it");
         drop(round);
-        let connection = pool.idle().unwrap();
+        let connection = idle(&pool).unwrap();
         let closed = inbox(Instant::now() + Duration::from_secs(60));
         closed.close();
         assert!(closed.offer(0, connection).is_err());

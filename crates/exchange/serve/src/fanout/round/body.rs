@@ -8,12 +8,14 @@ use http_kit::gzip::gzip;
 use openrtb::{Outbound, OutboundView};
 
 use super::request::DspRequest;
+use crate::fanout::connection::call::CallMessage;
 
 /// Most parts per write; more are joined first.
 const PARTS_MAX: usize = 64;
 
 pub(super) struct Bodies<'q> {
     outbound: &'q Outbound<'q>,
+    requests: &'q [DspRequest<'q>],
     distinct: Vec<Body<'q>>,
     /// The distinct body of each request.
     of: Vec<usize>,
@@ -23,14 +25,73 @@ pub(super) struct Bodies<'q> {
 struct Body<'q> {
     request: &'q DspRequest<'q>,
     is_shared: bool,
-    /// Room for a head, then length, blank line and body. Empty until first used.
-    joined: RefCell<Vec<u8>>,
+    joined: RefCell<JoinedBody>,
+}
+
+/// A body in one piece. Empty until first used.
+#[derive(Default)]
+struct JoinedBody {
+    /// Room for a head, then length, blank line and body.
+    bytes: Vec<u8>,
+    /// Where the body begins.
+    body_at: usize,
+}
+
+/// The message of one call.
+pub(super) struct BodyMessage<'b, 'q> {
+    bodies: &'b Bodies<'q>,
+    slot: usize,
+    tmax_ms: u32,
+}
+
+impl CallMessage for BodyMessage<'_, '_> {
+    fn http1<T>(&self, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+        let Self { bodies, slot, tmax_ms } = *self;
+        let request = &bodies.requests[slot];
+        let endpoint = request.pool.endpoint();
+        let is_shared = bodies.distinct[bodies.of[slot]].is_shared && !self.is_delayed();
+        if !endpoint.gzip_requests && !is_shared {
+            return bodies.write_parts(request, tmax_ms, write);
+        }
+        self.joined(|joined| {
+            let head = endpoint.head.as_bytes();
+            let start = bodies.head_room - head.len();
+            joined.bytes[start..bodies.head_room].copy_from_slice(head);
+            write(&[IoSlice::new(&joined.bytes[start..])])
+        })
+    }
+
+    fn body<T>(&self, write: impl FnOnce(&[u8]) -> T) -> T {
+        self.joined(|joined| write(&joined.bytes[joined.body_at..]))
+    }
+}
+
+impl BodyMessage<'_, '_> {
+    /// Whether the call has less time than its DSP would have had at once.
+    fn is_delayed(&self) -> bool {
+        self.tmax_ms != self.bodies.requests[self.slot].tmax_ms
+    }
+
+    /// Passes the joined body, which all calls share that see the same and are not delayed.
+    fn joined<T>(&self, pass: impl FnOnce(&mut JoinedBody) -> T) -> T {
+        let Self { bodies, slot, tmax_ms } = *self;
+        let request = &bodies.requests[slot];
+        if self.is_delayed() {
+            return pass(&mut bodies.join(request, tmax_ms));
+        }
+        let joined = &mut *bodies.distinct[bodies.of[slot]].joined.borrow_mut();
+        if joined.bytes.is_empty() {
+            *joined = bodies.join(request, tmax_ms);
+        }
+        pass(joined)
+    }
 }
 
 impl<'q> Bodies<'q> {
     pub(super) fn new(outbound: &'q Outbound<'q>, requests: &'q [DspRequest<'q>]) -> Self {
         let mut bodies = Self {
             outbound,
+            requests,
             distinct: Vec::with_capacity(4),
             of: Vec::with_capacity(requests.len()),
             head_room: 0,
@@ -54,35 +115,9 @@ impl<'q> Bodies<'q> {
         bodies
     }
 
-    /// Passes the request's parts to `write`. `tmax_ms` is at most the request's.
-    pub(super) fn write<T>(
-        &self,
-        slot: usize,
-        request: &DspRequest<'_>,
-        tmax_ms: u32,
-        write: impl FnOnce(&[IoSlice<'_>]) -> T,
-    ) -> T {
-        let body = &self.distinct[self.of[slot]];
-        let endpoint = request.pool.endpoint();
-        let is_delayed = tmax_ms != request.tmax_ms;
-        if !endpoint.gzip_requests && (is_delayed || !body.is_shared) {
-            return self.write_parts(request, tmax_ms, write);
-        }
-        let head = endpoint.head.as_bytes();
-        let mut delayed = Vec::new();
-        let mut shared;
-        let joined = if is_delayed {
-            &mut delayed
-        } else {
-            shared = body.joined.borrow_mut();
-            &mut *shared
-        };
-        if joined.is_empty() {
-            *joined = self.join(request, tmax_ms);
-        }
-        let start = self.head_room - head.len();
-        joined[start..self.head_room].copy_from_slice(head);
-        write(&[IoSlice::new(&joined[start..])])
+    /// The message of a call; `tmax_ms` is at most its request's.
+    pub(super) const fn message(&self, slot: usize, tmax_ms: u32) -> BodyMessage<'_, 'q> {
+        BodyMessage { bodies: self, slot, tmax_ms }
     }
 
     fn write_parts<T>(
@@ -117,30 +152,30 @@ impl<'q> Bodies<'q> {
         write(&parts[..used])
     }
 
-    fn join(&self, request: &DspRequest<'_>, tmax_ms: u32) -> Vec<u8> {
+    fn join(&self, request: &DspRequest<'_>, tmax_ms: u32) -> JoinedBody {
         let mut tmax = itoa::Buffer::new();
         let view = view(request, tmax.format(tmax_ms));
         if request.pool.endpoint().gzip_requests {
             let compressed =
                 gzip(|write| self.outbound.for_each(&view, |part| write(part.as_bytes())));
             let mut joined = self.room(compressed.len());
-            joined.extend_from_slice(&compressed);
+            joined.bytes.extend_from_slice(&compressed);
             return joined;
         }
         let mut length = 0;
         self.outbound.for_each(&view, |slice| length += slice.len());
         let mut joined = self.room(length);
-        self.outbound.for_each(&view, |slice| joined.extend_from_slice(slice.as_bytes()));
+        self.outbound.for_each(&view, |slice| joined.bytes.extend_from_slice(slice.as_bytes()));
         joined
     }
 
     /// A buffer with room for a head, then the length and the blank line.
-    fn room(&self, length: usize) -> Vec<u8> {
-        let mut joined = Vec::with_capacity(self.head_room + length + 24);
-        joined.resize(self.head_room, 0);
-        joined.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
-        joined.extend_from_slice(b"\r\n\r\n");
-        joined
+    fn room(&self, length: usize) -> JoinedBody {
+        let mut bytes = Vec::with_capacity(self.head_room + length + 24);
+        bytes.resize(self.head_room, 0);
+        bytes.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        bytes.extend_from_slice(b"\r\n\r\n");
+        JoinedBody { body_at: bytes.len(), bytes }
     }
 }
 

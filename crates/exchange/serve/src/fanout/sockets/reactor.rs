@@ -5,10 +5,13 @@
 
 use std::cell::RefCell;
 use std::fmt::Debug;
+use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use mio::event::Event;
@@ -37,6 +40,8 @@ pub trait ReadinessHandler: Clone + Debug {
     fn on_writable(&self);
     /// Bytes have arrived; `ends` if the peer has closed or the socket failed.
     fn on_readable(&self, buffers: &mut ReadBuffers, now: Instant, ends: bool);
+    /// The turn ends in which [`Reactor::finish_turn`] was called for it.
+    fn on_turn_end(&self, now: Instant);
     /// The handler panicked.
     fn close(&self);
 }
@@ -58,6 +63,10 @@ impl Default for ReadBuffers {
 pub struct Reactor<H> {
     registry: Registry,
     handlers: RefCell<Handlers<H>>,
+    /// Handlers with work for the end of this turn.
+    unfinished: RefCell<Vec<Token>>,
+    /// Wakes the reactor's task for them.
+    waker: RefCell<Option<Waker>>,
     metrics: Arc<Padded<ExchangeMetrics>>,
     /// Shared by all pools, in turn.
     pub(in crate::fanout) handshakes: Handshakes,
@@ -88,6 +97,8 @@ impl<H: ReadinessHandler + 'static> Reactor<H> {
         let reactor = Rc::new(Self {
             registry,
             handlers: RefCell::new(Handlers { by_token: Vec::new(), free: Vec::new() }),
+            unfinished: RefCell::default(),
+            waker: RefCell::default(),
             metrics,
             handshakes: Handshakes::new(Instant::now()),
             allowance: SocketAllowance::new(sockets_max),
@@ -138,15 +149,44 @@ impl<H: ReadinessHandler + 'static> Reactor<H> {
         }
     }
 
+    /// Calls [`ReadinessHandler::on_turn_end`] once the tasks that are ready now have run: several of
+    /// them may add to the same connection. To be called once per handler and turn.
+    pub(in crate::fanout) fn finish_turn(&self, token: Token) {
+        self.unfinished.borrow_mut().push(token);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
     fn get(&self, token: Token) -> Option<H> {
         self.handlers.borrow().by_token.get(token.0)?.clone()
+    }
+
+    fn finish_turns(&self) {
+        if self.unfinished.borrow().is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let unfinished = std::mem::take(&mut *self.unfinished.borrow_mut());
+        for token in &unfinished {
+            if let Some(handler) = self.get(*token) {
+                self.guarded(&handler, || handler.on_turn_end(now));
+            }
+        }
     }
 
     async fn run(&self, mut poll: AsyncFd<Poll>) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut buffers = ReadBuffers::default();
         loop {
-            let mut ready = poll.readable_mut().await?;
+            // A turn ends before the next is waited for.
+            let mut readable = pin!(poll.readable_mut());
+            let ready = poll_fn(|cx| {
+                self.finish_turns();
+                *self.waker.borrow_mut() = Some(cx.waker().clone());
+                readable.as_mut().poll(cx)
+            });
+            let mut ready = ready.await?;
             match ready.get_inner_mut().poll(&mut events, Some(Duration::ZERO)) {
                 Ok(()) => (),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -157,19 +197,22 @@ impl<H: ReadinessHandler + 'static> Reactor<H> {
             for event in &events {
                 // It closed within this batch.
                 let Some(handler) = self.get(event.token()) else { continue };
-                // A bug that one answer triggers must not end all connections.
-                let handled = catch_unwind(AssertUnwindSafe(|| {
-                    handle(&handler, event, &mut buffers, now);
-                }));
-                if handled.is_err() {
-                    error!(connection = ?handler, "a connection's code panicked; it is closed");
-                    self.metrics.reactor_panics.increment();
-                    handler.close();
-                }
+                self.guarded(&handler, || handle(&handler, event, &mut buffers, now));
             }
             if drained {
                 ready.clear_ready();
             }
+        }
+    }
+}
+
+impl<H: ReadinessHandler> Reactor<H> {
+    /// A bug that one answer triggers must not end all connections.
+    fn guarded(&self, handler: &H, handle: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(handle)).is_err() {
+            error!(connection = ?handler, "a connection's code panicked; it is closed");
+            self.metrics.reactor_panics.increment();
+            handler.close();
         }
     }
 }

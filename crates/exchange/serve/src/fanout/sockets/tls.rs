@@ -12,6 +12,21 @@ use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection};
 use tokio::net::TcpStream;
 
+/// The name of HTTP/2 in ALPN (RFC 9113, section 3.2).
+pub(super) const ALPN_HTTP2: &[u8] = b"h2";
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+/// Versions of HTTP that a DSP may be spoken to in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersions {
+    /// HTTP/2 if the DSP offers it under TLS, else HTTP/1.1.
+    Auto,
+    /// HTTP/1.1 alone.
+    Http1,
+    /// HTTP/2 alone, also without TLS.
+    Http2,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
     /// The name that the certificate must have.
@@ -34,20 +49,27 @@ impl TlsOptions {
 pub(in crate::fanout) struct TlsPeer {
     server_name: ServerName<'static>,
     config: Arc<ClientConfig>,
+    versions: HttpVersions,
 }
 
 impl TlsPeer {
-    pub(in crate::fanout) fn new(options: &TlsOptions) -> Self {
+    pub(in crate::fanout) fn new(options: &TlsOptions, versions: HttpVersions) -> Self {
         // Unreadable system certificates are skipped; the configuration checked ours.
         let mut config = client_config(options.authorities.as_deref());
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { server_name: options.server_name.clone(), config: Arc::new(config) }
+        let offered: &[&[u8]] = match versions {
+            HttpVersions::Auto => &[ALPN_HTTP2, ALPN_HTTP1],
+            HttpVersions::Http1 => &[ALPN_HTTP1],
+            HttpVersions::Http2 => &[ALPN_HTTP2],
+        };
+        config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+        Self { server_name: options.server_name.clone(), config: Arc::new(config), versions }
     }
 
     /// Shakes hands on an open socket. Adds the thread's time to `took`.
     ///
     /// # Errors
-    /// The peer's certificate is invalid, or the connection breaks.
+    /// The peer's certificate is invalid, it does not speak the version of HTTP that is required,
+    /// or the connection breaks.
     pub(in crate::fanout) async fn shake_hands(
         &self,
         socket: &TcpStream,
@@ -82,8 +104,15 @@ impl TlsPeer {
             }
         }
         took.set(took.get() + busy_since.elapsed());
+        if self.versions == HttpVersions::Http2 && session.alpn_protocol() != Some(ALPN_HTTP2) {
+            return Err(invalid_data("it does not offer HTTP/2, which `http` requires"));
+        }
         Ok(session)
     }
+}
+
+fn invalid_data(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
 fn would_block_is_zero(done: io::Result<usize>) -> io::Result<usize> {

@@ -1,6 +1,6 @@
 //! Bytes of one connection to a DSP: plain, or TLS (RFC 8446, RFC 5246).
 //!
-//! Must not know HTTP, nor the connection's use.
+//! Knows which version of HTTP was agreed on, but not HTTP itself, nor the connection's use.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::Shutdown;
@@ -9,10 +9,12 @@ use mio::net::TcpStream;
 use rustls::ClientConnection;
 
 use super::permit::SocketPermit;
+use super::tls::ALPN_HTTP2;
 
 pub(in crate::fanout) struct Transport {
     socket: TcpStream,
     kind: TransportKind,
+    is_http2: bool,
     _permit: SocketPermit,
 }
 
@@ -25,8 +27,13 @@ enum TransportKind {
 }
 
 impl Transport {
-    pub(in crate::fanout) fn plain(socket: TcpStream, permit: SocketPermit) -> Self {
-        Self { socket, kind: TransportKind::Plain { unsent: Vec::new() }, _permit: permit }
+    pub(in crate::fanout) fn plain(
+        socket: TcpStream,
+        is_http2: bool,
+        permit: SocketPermit,
+    ) -> Self {
+        let kind = TransportKind::Plain { unsent: Vec::new() };
+        Self { socket, kind, is_http2, _permit: permit }
     }
 
     /// After the handshake.
@@ -35,7 +42,13 @@ impl Transport {
         session: ClientConnection,
         permit: SocketPermit,
     ) -> Self {
-        Self { socket, kind: TransportKind::Tls(Box::new(session)), _permit: permit }
+        let is_http2 = session.alpn_protocol() == Some(ALPN_HTTP2);
+        Self { socket, kind: TransportKind::Tls(Box::new(session)), is_http2, _permit: permit }
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub(in crate::fanout) fn is_http2(&self) -> bool {
+        self.is_http2
     }
 
     pub(in crate::fanout) fn socket(&mut self) -> &mut TcpStream {
@@ -48,6 +61,11 @@ impl Transport {
     /// The connection is dead.
     pub(in crate::fanout) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         match &mut self.kind {
+            // In order: earlier bytes first.
+            TransportKind::Plain { unsent } if !unsent.is_empty() => {
+                parts.iter().for_each(|part| unsent.extend_from_slice(part));
+                Ok(())
+            }
             TransportKind::Plain { unsent } => {
                 let written = match parts {
                     // `send` costs less than `writev`.
