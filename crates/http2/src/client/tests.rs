@@ -385,7 +385,7 @@ fn a_lost_connection_tells_what_the_server_may_have_seen() {
     client.receive(&frames(|out| write_headers(out, 3, &[0x88], false)), &mut |_, _| ()).unwrap();
     let mut ends = Vec::new();
     client.end(Http2ErrorCode::NO_ERROR, |call, end| {
-        ends.push(format!("{}: {}", call.0, text(&end)))
+        ends.push(format!("{}: {}", call.0, text(&end)));
     });
     assert_eq!(
         ends,

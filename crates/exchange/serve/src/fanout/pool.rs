@@ -170,7 +170,12 @@ impl DspPool {
         now: Instant,
         inbox: &Rc<Inbox<DspConnection>>,
         slot: usize,
+        message: &impl CallMessage,
     ) -> Result<(), CallOutcome> {
+        if self.exceeds_windows(message) {
+            self.metrics().errors.note(|| self.no_room());
+            return Err(CallOutcome::Saturated);
+        }
         if self.waiting.borrow().len() >= self.limits().connections_max {
             self.drop_past_calls();
         }
@@ -195,6 +200,17 @@ impl DspPool {
         }
         self.waiting.borrow_mut().push_back((Rc::clone(inbox), slot));
         Ok(())
+    }
+
+    /// Whether a multiplexed connection without calls has no room for `message`: another one would
+    /// have none either.
+    fn exceeds_windows(&self, message: &impl CallMessage) -> bool {
+        let multiplexed = self.multiplexed.borrow();
+        let mut unused = multiplexed.iter().filter(|open| open.calls_len() == 0);
+        unused.any(|open| {
+            let length = message.body(<[u8]>::len);
+            open.room(length) == Err(StreamRefusal::Window) && open.room(0).is_ok()
+        })
     }
 
     /// Why no connection can carry a call.

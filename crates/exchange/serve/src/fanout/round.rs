@@ -84,8 +84,9 @@ impl FanoutRound<'_> {
     }
 
     fn seek(&self, slot: usize, now: Instant) {
-        let inbox = &self.inbox;
-        if let Err(outcome) = self.requests[slot].pool.seek(now, inbox, slot) {
+        let (inbox, pool) = (&self.inbox, self.requests[slot].pool);
+        let message = self.bodies.message(slot, self.tmax_ms(slot, now));
+        if let Err(outcome) = pool.seek(now, inbox, slot, &message) {
             inbox.deliver(slot, outcome, &[]);
         }
     }

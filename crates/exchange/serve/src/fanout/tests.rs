@@ -234,7 +234,7 @@ fn connections_are_opened_a_few_at_a_time() {
         pool.endpoint().addresses.set(vec![listener.local_addr().unwrap()]);
         let later = Instant::now() + Duration::from_secs(60);
         let inboxes: Vec<_> = (0..6).map(|_| inbox(later)).collect();
-        let seek = |inbox| pool.seek(Instant::now(), inbox, 0);
+        let seek = |inbox| pool.seek(Instant::now(), inbox, 0, &EmptyMessage);
         let sought: Vec<_> = inboxes.iter().map(seek).collect();
         assert_eq!(sought, [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Err(CallOutcome::Saturated)]);
         assert_eq!(pool.opening.get(), 2);
@@ -258,7 +258,7 @@ fn a_shard_opens_no_more_sockets_than_it_may() {
         let later = Instant::now() + Duration::from_secs(60);
         let sought = [inbox(later), inbox(later)];
         for inbox in &sought {
-            assert_eq!(pool.seek(Instant::now(), inbox, 0), Ok(()));
+            assert_eq!(pool.seek(Instant::now(), inbox, 0, &EmptyMessage), Ok(()));
         }
         // One call gets the connection, the other fails.
         for inbox in &sought {
@@ -284,7 +284,7 @@ fn a_handshake_that_nobody_waits_for_is_not_begun() {
         let busy = handshakes.turn(Ppm::ONE).await;
         handshakes.end(busy, Duration::from_millis(50));
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        assert_eq!(pool.seek(Instant::now(), &inbox, 0), Ok(()));
+        assert_eq!(pool.seek(Instant::now(), &inbox, 0, &EmptyMessage), Ok(()));
         assert_eq!(pool.opening.get(), 1);
         inbox.close();
         while pool.opening.get() > 0 {
@@ -292,7 +292,7 @@ fn a_handshake_that_nobody_waits_for_is_not_begun() {
         }
         let error = listener.accept().expect_err("nobody comes");
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
-        assert!(pool.seek(Instant::now(), &inbox, 0).is_ok(), "no fault of the DSP");
+        assert!(pool.seek(Instant::now(), &inbox, 0, &EmptyMessage).is_ok(), "no fault of the DSP");
     });
 }
 

@@ -15,6 +15,7 @@ mod hostile;
 mod life_cycle;
 mod limits;
 mod misbehaviour;
+mod multiplexed;
 mod notices;
 mod outbound;
 mod overload;

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::fixtures::{Dsp, Host, ID, Running, Setup, banner, bid, bids};
@@ -66,6 +66,34 @@ fn hyper_on_both_sides() {
         drop(sender);
         let _ = connection.await;
     });
+    assert_eq!(exchange.open(0), 1, "all on one connection");
+}
+
+/// Serves connections over HTTP/2 until the runtime ends.
+async fn serve_http2(listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(async move {
+            let service = service_fn(bid_on);
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+#[test]
+fn hyper_as_a_dsp_over_http2() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
+    let dsps = [(listener.local_addr().expect("an address"), "http = \"2\"")];
+    runtime.spawn(serve_http2(listener));
+    let exchange = Running::start(&Setup { dsps: &dsps, ..Setup::default() });
+    for more in ["".to_owned(), format!(r#","site":{{"ref":"{}"}}"#, "x".repeat(50_000))] {
+        for _ in 0..20 {
+            assert_eq!(exchange.auction(&banner(&more)).price(), "1.5");
+        }
+    }
     assert_eq!(exchange.open(0), 1, "all on one connection");
 }
 
