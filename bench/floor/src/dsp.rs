@@ -24,6 +24,10 @@ pub(crate) struct Dsp {
     pub(crate) peer: Option<Peer>,
     /// Everything of a call up to the digits of its content length.
     pub(crate) head: Vec<u8>,
+    /// `host:port`, path and encoding, for calls over HTTP/2.
+    pub(crate) authority: String,
+    pub(crate) path: String,
+    pub(crate) accepts_gzip: bool,
     /// Idle links. Last in, first out: the warmest is used next.
     pub(crate) idle: Vec<usize>,
     /// Clients whose calls wait for a link. While there are any, a link is being opened.
@@ -55,6 +59,9 @@ impl Dsp {
             address,
             peer,
             head: head.into_bytes(),
+            path: path.to_owned(),
+            authority,
+            accepts_gzip: terms.gzip,
             idle: Vec::new(),
             waiting: VecDeque::new(),
             is_opening: false,

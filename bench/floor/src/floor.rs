@@ -2,13 +2,14 @@
 //!
 //! Every connection is registered once, for everything, and never touched again: an auction in
 //! the steady state costs one `read` and one `write` for the client, one `send` and one `recv`
-//! for each DSP, and its share of `epoll_wait`.
+//! for each DSP, and its share of `epoll_wait`. With one HTTP/2 connection to each DSP, what a turn
+//! of the loop adds to a connection is one `write`, and what has come is one `read`.
 
-use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use anyhow::{Context as _, Result};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -17,6 +18,7 @@ use rustix::net::{SocketFlags, accept_with, sockopt};
 use crate::client::{Client, Turn};
 use crate::dsp::Dsp;
 use crate::link::{Link, Progress, Room};
+use crate::pipe::Pipe;
 use crate::slots::Slots;
 
 /// Most client connections; further ones are closed at once.
@@ -28,6 +30,10 @@ const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// Set in the event data of a link, clear in that of a client; the rest is the slot.
 const LINK: u64 = 1 << 32;
+/// Set in the event data of a pipe; the rest is the number of its DSP.
+const PIPE: u64 = 1 << 33;
+/// Buffer for the answers of a pipe.
+const PIPE_BYTES: usize = 64 << 10;
 
 /// Counts since the start.
 #[derive(Default)]
@@ -52,6 +58,14 @@ pub(crate) struct Floor {
     dsps: Vec<Dsp>,
     clients: Slots<Client>,
     links: Slots<Link>,
+    /// One for each DSP. Empty if each call has a link.
+    pipes: Vec<Pipe>,
+    /// DSPs whose pipes have something to be written at the end of this turn.
+    dirty: Vec<usize>,
+    pipe_room: Vec<u8>,
+    /// Answers of one read: clients and bodies' ends in `bodies`.
+    answers: Vec<(usize, usize)>,
+    bodies: Vec<u8>,
     /// Clients with more work than their last event reported.
     ready: Vec<usize>,
     room: Room,
@@ -59,13 +73,22 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    pub(crate) fn new(listener: TcpListener, stop: UnixStream, dsps: Vec<Dsp>) -> io::Result<Self> {
+    pub(crate) fn new(
+        listener: TcpListener,
+        stop: UnixStream,
+        dsps: Vec<Dsp>,
+        http2: bool,
+    ) -> Result<Self> {
         listener.set_nonblocking(true)?;
         // Listens again, with a backlog for a burst of all clients.
         rustix::net::listen(&listener, i32::from(CLIENTS_MAX))?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         for (source, data) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)] {
             epoll::add(&epoll, source, EventData::new_u64(data), EventFlags::IN | EventFlags::ET)?;
+        }
+        let pipes: Vec<_> = dsps.iter().filter(|_| http2).map(Pipe::open).collect::<Result<_>>()?;
+        for (dsp, pipe) in pipes.iter().enumerate() {
+            watch(&epoll, &pipe.socket, PIPE | dsp as u64)?;
         }
         Ok(Self {
             epoll,
@@ -74,6 +97,11 @@ impl Floor {
             dsps,
             clients: Slots::new(),
             links: Slots::new(),
+            dirty: (0..pipes.len()).collect(),
+            pipes,
+            pipe_room: vec![0; PIPE_BYTES],
+            answers: Vec::new(),
+            bodies: Vec::new(),
             ready: Vec::new(),
             room: Room::new(),
             tally: Tally::default(),
@@ -85,7 +113,7 @@ impl Floor {
     }
 
     /// Runs auctions until stopped; those in flight then are dropped.
-    pub(crate) fn run(&mut self) -> io::Result<()> {
+    pub(crate) fn run(&mut self) -> Result<()> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             events.clear();
@@ -97,12 +125,17 @@ impl Floor {
                 match event.data.u64() {
                     STOP => return Ok(()),
                     LISTENER => self.accept(),
+                    data if data & PIPE != 0 => self.on_pipe(slot(data))?,
                     data if data & LINK == 0 => self.on_client(slot(data), event.flags),
                     data => self.on_link(slot(data), event.flags),
                 }
                 while let Some(client) = self.ready.pop() {
                     self.advance(client);
                 }
+            }
+            for dsp in std::mem::take(&mut self.dirty) {
+                self.pipes[dsp].is_dirty = false;
+                self.pipes[dsp].flush()?;
             }
             self.clients.free_removed();
             self.links.free_removed();
@@ -152,6 +185,17 @@ impl Floor {
     fn fan_out(&mut self, client_id: usize) {
         let client = self.clients.at(client_id).expect("its request was just read");
         client.waiting = self.dsps.len();
+        if !self.pipes.is_empty() {
+            let [length, body] = client.call();
+            for (dsp, pipe) in self.pipes.iter_mut().enumerate() {
+                self.tally.calls += 1;
+                pipe.call(client_id, length, body);
+                if !std::mem::replace(&mut pipe.is_dirty, true) {
+                    self.dirty.push(dsp);
+                }
+            }
+            return;
+        }
         for dsp in 0..self.dsps.len() {
             self.tally.calls += 1;
             match self.dsps[dsp].idle.pop() {
@@ -221,6 +265,38 @@ impl Floor {
         if let Some(client) = self.dsps[dsp].waiting.pop_front() {
             self.fail(client);
         }
+    }
+
+    /// Writes what the socket did not take before, and reads until it is dry.
+    fn on_pipe(&mut self, dsp: usize) -> Result<()> {
+        self.pipes[dsp].flush()?;
+        let mut has_more = true;
+        while has_more {
+            let Self { pipes, pipe_room, answers, bodies, .. } = self;
+            has_more = pipes[dsp].receive(pipe_room, &mut |client, body| {
+                bodies.extend_from_slice(body);
+                answers.push((client, bodies.len()));
+            })?;
+            let (answers, bodies) = (std::mem::take(answers), std::mem::take(bodies));
+            let mut start = 0;
+            for &(client, end) in &answers {
+                let winner =
+                    &mut self.clients.at(client).context("it outlives its auction")?.winner;
+                if winner.len() < end - start {
+                    winner.clear();
+                    winner.extend_from_slice(&bodies[start..end]);
+                }
+                start = end;
+                self.answered(client);
+            }
+            (self.answers, self.bodies) = (answers, bodies);
+            self.answers.clear();
+            self.bodies.clear();
+        }
+        if self.pipes[dsp].has_output() && !std::mem::replace(&mut self.pipes[dsp].is_dirty, true) {
+            self.dirty.push(dsp);
+        }
+        Ok(())
     }
 
     fn on_link(&mut self, id: usize, flags: EventFlags) {

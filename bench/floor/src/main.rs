@@ -11,6 +11,7 @@ mod floor;
 mod head;
 mod inflate;
 mod link;
+mod pipe;
 mod slots;
 mod tls;
 
@@ -47,6 +48,9 @@ struct Arguments {
     /// Accept answers in gzip, and inflate them.
     #[arg(long)]
     gzip: bool,
+    /// Share one HTTP/2 connection to each DSP among all auctions.
+    #[arg(long)]
+    http2: bool,
     /// PEM certificates of the authorities trusted for DSPs at https.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -66,7 +70,7 @@ fn main() -> Result<()> {
     let listener = TcpListener::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
-    let mut floor = Floor::new(listener, stop_signal()?, dsps)?;
+    let mut floor = Floor::new(listener, stop_signal()?, dsps, arguments.http2)?;
     // The parent may read one line and close the pipe: that is no failure.
     let _ = writeln!(stdout(), "listening on {address}");
     floor.run()?;

@@ -67,7 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lookup-serve", &["cache-disk", "http-kit", "lookup-core", "runtime", "units"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
-    ("testbed", &["pacer-wire", "runtime", "units"]),
+    ("testbed", &["http2", "pacer-wire", "runtime", "units"]),
     (
         "vickrey",
         &[

@@ -298,10 +298,12 @@ fn a_dsp_that_stops_reading_is_asked_no_more_on_that_connection() {
     until("another connection is asked", || exchange.auction(&large).price() == "2");
 }
 
+type Violation = fn(&StreamRequest) -> Vec<u8>;
+
 /// Each ends the connection that it comes on; the next call opens another.
 #[test]
 fn what_violates_the_protocol_ends_its_connection() {
-    let violations: [(&str, fn(&StreamRequest) -> Vec<u8>); 4] = [
+    let violations: [(&str, Violation); 4] = [
         ("floods", |_| {
             let mut out = Vec::new();
             (0..4_000).for_each(|_| write_ping(&mut out, [0; 8], false));
