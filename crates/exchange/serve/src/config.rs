@@ -394,8 +394,9 @@ fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
 }
 
 fn read_tls(s: &mut Section<'_>) -> Option<Arc<rustls::ServerConfig>> {
-    let about = "TLS for callers. If absent, callers connect without TLS.";
-    s.table("tls", about, |s| read_server(s, &["http/1.1"], ClientCertificates::None)).flatten()
+    let about = "TLS for callers, with HTTP/2. If absent, callers connect without TLS.";
+    s.table("tls", about, |s| read_server(s, &["h2", "http/1.1"], ClientCertificates::None))
+        .flatten()
 }
 
 #[cfg(test)]

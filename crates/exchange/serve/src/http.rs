@@ -90,6 +90,8 @@ struct ExchangeHttp(Rc<ExchangeShard>);
 impl HttpService for ExchangeHttp {
     type Body = Full<Bytes>;
 
+    const PRIOR_KNOWLEDGE: bool = true;
+
     async fn answer(&self, request: HttpRequest) -> Response<Full<Bytes>> {
         let Self(shard) = self;
         let HttpRequest { head, body, arrival, peer, .. } = request;

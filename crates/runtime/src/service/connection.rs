@@ -93,6 +93,10 @@ pub trait HttpService: 'static {
     /// with upgrades.
     const PASSES_ON: bool = false;
 
+    /// Whether a connection without TLS may begin with HTTP/2 (RFC 9113, section 3.3). Under TLS,
+    /// ALPN decides. Costs each connection a system call.
+    const PRIOR_KNOWLEDGE: bool = false;
+
     /// Answers a request, whose body arrives as a stream.
     fn answer(&self, request: HttpRequest) -> impl Future<Output = Response<Self::Body>>;
 
@@ -215,17 +219,30 @@ impl ClientConnection {
     /// Serves HTTP until the connection ends, times out, or is idle in a drain.
     pub async fn serve_http<H: HttpService>(self, heads: HeadLimits, service: H) {
         let Self { stream, peer, timeouts, clock, shutdown, open, .. } = self;
+        let activity = open.activity();
+        let is_http2 = match &stream {
+            ConnectionStream::Plain(stream) if H::PRIOR_KNOWLEDGE => {
+                let begins = begins_http2(stream.get_ref().get_ref());
+                tokio::select! {
+                    begins = activity.limited(&timeouts, begins) => match begins {
+                        Ok(begins) => begins,
+                        Err(end) => return debug!(%end, "connection closed"),
+                    },
+                    _ = shutdown.started() => return,
+                }
+            }
+            stream => stream.is_http2(),
+        };
         let drain = async move {
             shutdown.started().await;
         };
-        let activity = open.activity();
         let upgrade = UpgradeSlot::default();
-        let interim = (H::PASSES_ON && !stream.is_http2()).then(InterimSlot::default);
+        let interim = (H::PASSES_ON && !is_http2).then(InterimSlot::default);
         let activity_of_requests = activity.clone();
         let requests =
             Requests { service, peer, clock, interim, activity: activity_of_requests, upgrade };
         let requests = Rc::new(requests);
-        let served = if stream.is_http2() {
+        let served = if is_http2 {
             // Large: a connection of another protocol must not have room for it.
             let served = Box::pin(serve_http2(stream, heads, &requests, drain));
             activity.limited(&timeouts, async { served.await.map_err(BoxError::from) }).await
@@ -274,7 +291,9 @@ impl<H: HttpService> HttpHandler for Requests<H> {
     async fn answer(&self, request: Request<Incoming>) -> Response<H::Body> {
         let begun = self.activity.begun();
         let _under_way = self.activity.request();
-        let arrival = self.clock.take().or(begun).unwrap_or_else(Instant::now);
+        let overlaps = request.version() == Version::HTTP_2;
+        let arrival = if overlaps { self.clock.last() } else { self.clock.take() };
+        let arrival = arrival.or(begun).unwrap_or_else(Instant::now);
         let (head, body) = request.into_parts();
         let response = match check_head(&head) {
             Ok(()) => {
@@ -293,10 +312,19 @@ impl<H: HttpService> HttpHandler for Requests<H> {
         if let Some(interim) = &self.interim {
             interim.clear();
         }
-        // Bytes read for this request must not date the next one.
-        self.clock.reset();
+        if !overlaps {
+            // Bytes read for this request must not date the next one.
+            self.clock.reset();
+        }
         response
     }
+}
+
+/// Whether the first bytes of a connection, which remain to be read, are those of HTTP/2's preface.
+/// No method of HTTP/1.1 is `PRI`.
+async fn begins_http2(stream: &TcpStream) -> bool {
+    let mut first = [0; 4];
+    matches!(stream.peek(&mut first).await, Ok(4)) && first == *b"PRI "
 }
 
 impl<H: HttpService> PlainHandler for Requests<H> {

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http2::{Http2Client, Http2ClientOptions, RequestHead, StreamCall, StreamEnd};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -115,6 +116,48 @@ fn callers_come_over_tls() {
     }
 }
 
+struct PostedRequest;
+
+impl StreamCall for PostedRequest {
+    fn on_field(&mut self, _: &[u8], _: &[u8]) {}
+}
+
+#[test]
+fn callers_come_over_http2_under_tls() {
+    let (own, tls) = own_tls();
+    let dsp = Dsp::bidding("1.00");
+    let exchange = start(&dsp, "", &tls);
+    let mut stream = connect_tls_offering(&exchange, &own, &["h2", "http/1.1"]);
+    stream.conn.complete_io(&mut stream.sock).expect("a handshake");
+    assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
+    let head = RequestHead::new([
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "exchange"),
+        (":path", "/openrtb2/auction"),
+        ("content-type", "application/json"),
+    ]);
+    let options =
+        Http2ClientOptions { body_bytes_max: 65_536, streams_max: 10, small_frames_max: 10 };
+    let mut client = Http2Client::new(&head, options);
+    let body = banner("");
+    for _ in 0..3 {
+        let parts = std::iter::once(body.as_bytes());
+        assert!(client.request(PostedRequest, body.len(), parts).is_ok());
+    }
+    let (mut answered, mut buffer) = (0, [0; 4096]);
+    while answered < 3 {
+        stream.write_all(client.output()).expect("it reads");
+        client.mark_sent();
+        let read = stream.read(&mut buffer).expect("it answers");
+        let mut on_end = |_, end: StreamEnd<'_>| {
+            assert!(matches!(end, StreamEnd::Response { status: 200, .. }), "{end:?}");
+            answered += 1;
+        };
+        client.receive(&buffer[..read], &mut on_end).expect("the exchange is right");
+    }
+}
+
 /// The arrival of a handshake or of an earlier request is not the request's: otherwise it would be
 /// late, or refused for its wait.
 #[test]
@@ -139,13 +182,22 @@ type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 /// A connection before its handshake.
 fn connect_tls(exchange: &Running, own: &rcgen::CertifiedKey<rcgen::KeyPair>) -> TlsStream {
+    connect_tls_offering(exchange, own, &[])
+}
+
+fn connect_tls_offering(
+    exchange: &Running,
+    own: &rcgen::CertifiedKey<rcgen::KeyPair>,
+    protocols: &[&str],
+) -> TlsStream {
     let mut roots = RootCertStore::empty();
     roots.add(own.cert.der().clone()).expect("a certificate");
-    let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+    let mut config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let name = "localhost".try_into().expect("a name");
     let session = ClientConnection::new(Arc::new(config), name).expect("a session");
     let socket = TcpStream::connect(exchange.address).expect("it listens");

@@ -97,6 +97,45 @@ fn hyper_as_a_dsp_over_http2() {
     assert_eq!(exchange.open(0), 1, "all on one connection");
 }
 
+/// Twenty auctions at a time on one connection without TLS.
+#[test]
+fn hyper_as_a_caller_over_http2() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let dsp = Dsp::bidding("1.50");
+    let exchange = Running::with(&[&dsp]);
+    runtime.block_on(async {
+        let stream = TcpStream::connect(exchange.address).await.expect("it listens");
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .expect("HTTP/2");
+        let connection = tokio::spawn(connection);
+        let auctions = (0..20).map(|auction| {
+            let mut sender = sender.clone();
+            tokio::spawn(async move {
+                let body = banner("").replace("caller-1", &format!("caller-{auction}"));
+                let request = Request::post("http://exchange/openrtb2/auction")
+                    .header("content-type", "application/json")
+                    .body(Full::new(Bytes::from(body)))
+                    .expect("a request");
+                let response = sender.send_request(request).await.expect("an answer");
+                assert_eq!(response.status(), 200);
+                let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+                let json: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+                assert_eq!(json["id"], format!("caller-{auction}"));
+            })
+        });
+        for auction in auctions.collect::<Vec<_>>() {
+            auction.await.expect("it is right");
+        }
+        drop(sender);
+        let _ = connection.await;
+    });
+    assert_eq!(exchange.scraped("connections_accepted_total"), "1");
+}
+
 /// Posts with curl; returns status and body.
 fn curl(exchange: &Running, options: &[&str], body: &[u8]) -> Option<(String, String)> {
     let url = format!("http://{}/openrtb2/auction", exchange.address);

@@ -35,6 +35,11 @@ impl ArrivalClock {
         self.0.take()
     }
 
+    /// When the kernel received the last bytes read, whoever took it: where requests overlap.
+    pub fn last(&self) -> Option<Instant> {
+        self.0.get()
+    }
+
     /// Forgets the bytes of a finished request.
     pub fn reset(&self) {
         self.0.set(None);
