@@ -450,32 +450,32 @@ fn limits_of_streams_and_windows_refuse_requests() {
 /// A body that is held takes from the connection's window until its stream ends.
 #[test]
 fn the_connection_s_window_is_given_back_in_halves() {
+    const FRAMES: usize = 20;
     let head = RequestHead::new([(":method", "POST")]);
     let options =
-        Http2ClientOptions { body_bytes_max: 600_000, streams_max: 9, small_frames_max: 3 };
+        Http2ClientOptions { body_bytes_max: 400_000, streams_max: 9, small_frames_max: 3 };
     let mut client = TestClient::new(&head, options);
-    ask(&mut client, "one").expect("there is room");
-    client.mark_sent();
-    let mut bytes = frames(|out| write_headers(out, 1, &block(&[]), false));
-    for _ in 0..36 {
-        write_data(&mut bytes, 1, &[b'x'; PAYLOAD_BYTES_MAX], false);
+    for name in ["one", "three"] {
+        ask(&mut client, name).expect("there is room");
     }
+    client.mark_sent();
+    // Two bodies of 327,680 bytes: together more than half of the window of 1 MiB.
+    let mut bytes = frames(|out| {
+        for stream in [1, 3] {
+            write_headers(out, stream, &block(&[]), false);
+            (0..FRAMES).for_each(|_| write_data(out, stream, &[b'x'; PAYLOAD_BYTES_MAX], false));
+        }
+    });
     client.receive(&bytes, &mut |_, _| ()).expect("they are valid");
     let mut want = Vec::new();
     frame::write_settings_ack(&mut want);
-    assert_eq!(client.output(), want);
-    let mut last = Vec::new();
-    write_data(&mut last, 1, &[b'x'; 10_000], true);
-    client.receive(&last, &mut |_, _| ()).expect("it is valid");
-    // Below half of the window of 1,202,048 bytes: 599,824 bytes.
-    assert_eq!(client.output(), want);
-    ask(&mut client, "three").expect("there is room");
-    client.mark_sent();
-    let mut more = Vec::new();
-    write_headers(&mut more, 3, &block(&[]), false);
-    write_data(&mut more, 3, &[b'x'; 2_000], true);
-    client.receive(&more, &mut |_, _| ()).expect("it is valid");
-    let mut want = Vec::new();
-    write_window_update(&mut want, 0, 601_824);
+    assert_eq!(client.output(), want, "both are held");
+    bytes.clear();
+    write_data(&mut bytes, 1, b"", true);
+    client.receive(&bytes, &mut |_, _| ()).expect("it is valid");
+    assert_eq!(client.output(), want, "less than half is free");
+    client.cancel(3);
+    write_reset(&mut want, 3, Http2ErrorCode::CANCEL);
+    write_window_update(&mut want, 0, 2 * 327_680);
     assert_eq!(client.output(), want);
 }
