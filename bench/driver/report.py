@@ -17,6 +17,7 @@ from driver import (
     lookup,
     lookup_soak,
     lookups,
+    multiplexed,
     pacer_wire,
     pacing,
 )
@@ -61,6 +62,7 @@ def markdown(results: dict) -> str:
         "lookup_core": lambda entry: lookup.write(entry, table, verdict),
         "lookup_soak": lambda entry: lookup_soak.write(entry, table, verdict),
         "lookup_service": lambda entry: lookups.write(entry, table, verdict),
+        "multiplexed": lambda entry: multiplexed.write(entry, table, verdict),
         "pacer_wire": lambda entry: pacer_wire.write(entry, table, verdict),
         "pacer_shards": lambda entry: pacer_wire.write_shards(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),

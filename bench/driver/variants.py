@@ -178,7 +178,8 @@ def one_round(
                 hammer(bench, server.url, replace(load, seconds=WARM_UP_S))
                 before = server.metrics()
                 measured = measure(bench, server, dsps, load)
-                counts = figures.since(before, server.metrics())
+                after = server.metrics()
+                counts = figures.since(before, after)
             server.child.stop()
             said = figures.name_value_pairs(server.child.stderr.read_text())
         called = dsps.notices()
@@ -193,6 +194,7 @@ def one_round(
         "asked": figures.asked_share(counts, measured["auctions"], options.dsps),
         "shards_cpu_s": shards_s,
         "auctions_per_shard_cpu_s": round(measured["auctions"] / shards_s, 1) if shards_s else None,
+        "connections": int(figures.total(after, "vickrey_exchange_dsp_connections")),
         "subscribers": variant.subscribers,
         "delivered": int(figures.total(counts, "vickrey_live_delivered_total")),
         "notices_seen_by_dsps": called,

@@ -214,13 +214,13 @@ impl DspConnection {
         Ok(())
     }
 
-    /// Sends what this turn has added, and resets streams whose auctions have given them up. False
-    /// if the connection is dead.
+    /// Sends what this turn has added, and resets the oldest streams whose auctions have given them
+    /// up. False if the connection is dead.
     #[must_use]
     pub(super) fn finish_turn(&self, now: Instant) -> bool {
         self.is_unfinished.set(false);
         let Protocol::Http2(http2) = &mut *self.protocol.borrow_mut() else { return true };
-        http2.reset_given_up(now, |call| !call.is_awaited());
+        http2.reset_oldest(now, |call| !call.is_awaited());
         if http2.output().is_empty() {
             return true;
         }
@@ -233,16 +233,22 @@ impl DspConnection {
         true
     }
 
-    /// Whether the reactor must be asked to finish its turn: it has bytes to be sent, or `has_work`.
-    pub(super) fn begins_turn(&self, has_work: bool) -> bool {
+    /// Resets all streams whose auctions have given them up.
+    pub(super) fn reset_given_up(&self, now: Instant) {
+        if let Protocol::Http2(http2) = &mut *self.protocol.borrow_mut() {
+            http2.reset_all(now, |call| !call.is_awaited());
+        }
+    }
+
+    /// Whether the reactor must be asked to finish the turn: it has bytes to be sent.
+    pub(super) fn begins_turn(&self) -> bool {
         let has_output = || match &*self.protocol.borrow() {
             Protocol::Http1(_) => false,
             Protocol::Http2(http2) => !http2.output().is_empty(),
         };
-        !self.is_unfinished.get() && (has_work || has_output()) && {
-            self.is_unfinished.set(true);
-            true
-        }
+        let begins = !self.is_unfinished.get() && has_output();
+        self.is_unfinished.set(self.is_unfinished.get() || begins);
+        begins
     }
 
     /// Sends kept bytes to a writable socket.

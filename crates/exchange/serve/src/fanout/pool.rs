@@ -427,7 +427,7 @@ impl DspPool {
         }
         let sent = connection.send(call, message);
         match &sent {
-            Ok(()) => self.begin_turn(connection, false),
+            Ok(()) => self.begin_turn(connection),
             Err(SendError::Dead(_)) => self.close_connection(connection),
             Err(SendError::Full(_)) => (),
         }
@@ -465,12 +465,12 @@ impl DspPool {
             let socket_empty = match connection.read(buffers, now) {
                 ReadProgress::WouldBlock => return,
                 ReadProgress::Partial { socket_empty } => {
-                    self.begin_turn(connection, false);
+                    self.begin_turn(connection);
                     socket_empty
                 }
                 ReadProgress::Answered { socket_empty } => {
                     self.release(Rc::clone(connection), now);
-                    self.begin_turn(connection, false);
+                    self.begin_turn(connection);
                     socket_empty
                 }
                 ReadProgress::Ended => return self.close_connection(connection),
@@ -481,9 +481,9 @@ impl DspPool {
         }
     }
 
-    /// Sends replies to the DSP's frames at the end of the turn.
-    fn begin_turn(&self, connection: &DspConnection, has_work: bool) {
-        if !connection.is_closed() && connection.begins_turn(has_work) {
+    /// Has what was added to a connection sent at the end of the turn.
+    fn begin_turn(&self, connection: &DspConnection) {
+        if !connection.is_closed() && connection.begins_turn() {
             self.reactor.finish_turn(connection.token());
         }
     }
@@ -525,8 +525,8 @@ impl DspPool {
             self.close_connection(&connection);
         }
         for connection in &*self.multiplexed.borrow() {
-            // Calls that are given up; under load, each turn resets them.
-            self.begin_turn(connection, connection.calls_len() > 0);
+            connection.reset_given_up(now);
+            self.begin_turn(connection);
         }
         self.open_for_waiting();
     }

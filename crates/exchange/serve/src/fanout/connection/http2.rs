@@ -78,9 +78,19 @@ impl<C: StreamCall> Http2<C> {
         begun.map(drop).map_err(|(call, _)| call)
     }
 
-    /// Resets streams whose call `is_given_up`, oldest first, as long as the DSP does not take it
-    /// for an attack.
-    pub(super) fn reset_given_up(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
+    /// Resets the oldest streams, as long as their calls are given up.
+    pub(super) fn reset_oldest(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
+        loop {
+            let oldest = self.client.calls().next().filter(|(_, call)| is_given_up(call));
+            let oldest = oldest.map(|(stream, _)| stream);
+            let Some(stream) = oldest.filter(|_| self.resets.take(now)) else { return };
+            self.client.cancel(stream);
+        }
+    }
+
+    /// Resets all streams whose calls are given up, as long as the DSP does not take it for an
+    /// attack.
+    pub(super) fn reset_all(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
         let calls = self.client.calls().filter(|(_, call)| is_given_up(call));
         let given_up: Vec<_> = calls.map(|(stream, _)| stream).collect();
         for stream in given_up {
