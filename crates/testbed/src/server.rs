@@ -1,6 +1,6 @@
 //! Simulated servers: any number of them in one process, on as few threads as requested, cheap
-//! enough that the system under test is the bottleneck. Owns their sockets, HTTP/1.1 and the faults
-//! of any HTTP server; a [`SimulatedService`] provides the answers.
+//! enough that the system under test is the bottleneck. Owns their sockets, HTTP/1.1 and HTTP/2, and
+//! the faults of any HTTP server; a [`SimulatedService`] provides the answers.
 
 mod behaviour;
 pub(crate) mod counter;
@@ -12,6 +12,7 @@ mod responder;
 mod schedule;
 pub(crate) mod script;
 mod tls;
+mod version;
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,12 +25,14 @@ use mio::{Poll, Waker};
 use runtime::listen::ListenError;
 use runtime::process;
 
-pub use behaviour::{BOMB_BYTES_MAX, INTERIM_MAX, LATENCY_MAX, STATUS_BODY_MAX};
-pub use behaviour::{ContentFault, Cut, DripFrom, ServerAct, ServerBehaviour};
+pub use behaviour::{BOMB_BYTES_MAX, FLOOD_MAX, INTERIM_MAX, LATENCY_MAX, STATUS_BODY_MAX};
+pub use behaviour::{
+    ContentFault, Cut, DripFrom, FloodFrame, Http2Fault, ServerAct, ServerBehaviour,
+};
 pub use counter::{ConnectionCounters, SingleWriterCounter};
 pub use faults::{AnswerRemains, Misbehaviour, Performed, Spoilable, spoilt};
 pub use http::{HttpMethod, ServerRequest, whole_answer};
-pub use options::{ServerError, ServerOptions};
+pub use options::{ServedVersions, ServerError, ServerOptions};
 pub use responder::{ServiceReply, SimulatedService};
 pub use schedule::{PHASES_MAX, ServerPhase, ServerSchedule};
 pub use script::Script;
@@ -98,7 +101,8 @@ pub fn start<R: SimulatedService>(
     let shared = ReactorOptions {
         body_bytes_max: options.body_bytes_max,
         connections_max: options.connections_max,
-        tls: options.tls.as_ref().map(|tls| Arc::clone(tls.config())),
+        tls: options.tls.as_ref().map(|tls| tls.config(version::protocols(options.http))),
+        versions: options.http,
         started: Instant::now(),
     };
     for (number, share) in shares.into_iter().enumerate() {

@@ -465,9 +465,11 @@ fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
         );
     }
     for (index, address) in (0u16..).zip(dsps) {
+        // Half of them.
+        let http = if index % 2 == 0 { "1.1" } else { "2" };
         let _ = write!(
             text,
-            "\n[[dsp]]\nid = \"dsp-{index}\"\nurl = \"http://{address}/bid\"\nseats = [\"{}\"]\ncurrencies = [\"{}\"]\n",
+            "\n[[dsp]]\nid = \"dsp-{index}\"\nurl = \"http://{address}/bid\"\nhttp = \"{http}\"\nseats = [\"{}\"]\ncurrencies = [\"{}\"]\n",
             seat(index),
             currency(index)
         );

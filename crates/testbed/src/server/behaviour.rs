@@ -1,10 +1,14 @@
 //! The faults of a simulated server: kinds, limits, and the requests that they affect. `faults`
 //! writes the bytes; `schedule` says when one behaviour follows another.
 
+mod http2_fault;
+
 use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::draws::PPM;
+
+pub use http2_fault::{FLOOD_MAX, FloodFrame, Http2Fault};
 
 /// Longest latency, delay or pause.
 pub const LATENCY_MAX: Duration = Duration::from_secs(60);
@@ -115,6 +119,8 @@ pub enum ServerAct<F> {
         /// Whether the answer says `connection: close`.
         announced: bool,
     },
+    /// Does what only HTTP/2 can express. Over HTTP/1.1 it answers properly.
+    Http2(Http2Fault),
     /// A fault of the service's content.
     Content(F),
 }
@@ -198,6 +204,7 @@ impl<F: ContentFault> ServerAct<F> {
                     "at most 100,000 interim answers, or no number and no end",
                 ))
             }
+            Self::Http2(fault) => fault.problem(),
             Self::Content(fault) => fault.problem(),
             Self::Healthy
             | Self::Hang

@@ -136,6 +136,10 @@ impl<F: ContentFault> Misbehaviour<F> {
                 spoilt(answer, head(*code, &[("location", to)], Some(0)))
             }
             ServerAct::Interim { code, count } => interim(answer, *code, *count),
+            ServerAct::Http2(fault) => {
+                let script = Script { http2: Some(*fault), ..answer.healthy() };
+                (script, AnswerRemains::Healthy)
+            }
             ServerAct::Closing { announced } => closing(answer.healthy(), *announced),
         };
         Some(performed)

@@ -39,13 +39,14 @@ pub struct ServerRequest<'a> {
     pub method: HttpMethod,
     /// Path and query, as written.
     pub target: &'a str,
-    /// Its header fields, with the lines' ends.
+    /// Its header fields, as lines of HTTP/1.1 with their ends. Over HTTP/2, without pseudo-header
+    /// fields, except that `:authority` is `host`.
     pub fields: &'a [u8],
     /// What follows the head.
     pub body: &'a [u8],
-    /// Bytes of head and body together.
+    /// Bytes of head and body together. Over HTTP/2, of the fields and the body.
     pub length: usize,
-    /// Whether another request may follow on the connection.
+    /// Whether another request may follow on the connection. Always true over HTTP/2.
     pub keep_alive: bool,
     /// Whether it says `accept-encoding: gzip`.
     pub accepts_gzip: bool,
@@ -192,10 +193,7 @@ impl HeaderFields {
             } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
                 read.transfer_coded = true;
             } else if field.name.eq_ignore_ascii_case("accept-encoding") {
-                let options = field.value.split(|&byte| byte == b',');
-                read.accepts_gzip |= options
-                    .map(<[u8]>::trim_ascii)
-                    .any(|option| option.eq_ignore_ascii_case(b"gzip"));
+                read.accepts_gzip |= says_gzip(field.value);
             } else if field.name.eq_ignore_ascii_case("connection") {
                 for option in field.value.split(|&byte| byte == b',') {
                     let option = option.trim_ascii();
@@ -209,8 +207,14 @@ impl HeaderFields {
     }
 }
 
+/// Whether the value of `accept-encoding` names gzip.
+pub(super) fn says_gzip(value: &[u8]) -> bool {
+    let mut options = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    options.any(|option| option.eq_ignore_ascii_case(b"gzip"))
+}
+
 /// ASCII digits only: `str::parse` also accepts a plus sign.
-fn decimal(digits: &[u8]) -> Option<usize> {
+pub(super) fn decimal(digits: &[u8]) -> Option<usize> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }

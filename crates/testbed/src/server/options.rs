@@ -24,10 +24,25 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Serves only TLS. None serves plain HTTP.
     pub tls: Option<ServerTls>,
+    /// The versions of HTTP that clients may speak.
+    pub http: ServedVersions,
+}
+
+/// The versions of HTTP that servers speak. Under TLS, ALPN chooses. Without it, a connection that
+/// begins with the preface of HTTP/2 speaks HTTP/2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServedVersions {
+    /// HTTP/1.1 and HTTP/2, which ALPN prefers.
+    #[default]
+    Both,
+    /// HTTP/1.1 only: the preface of HTTP/2 is a malformed request.
+    Http1,
+    /// HTTP/2 only: a connection that begins with anything but its preface is closed.
+    Http2,
 }
 
 impl Default for ServerOptions {
-    /// Loopback, ports chosen by the system, one thread, 256 KiB bodies.
+    /// Loopback, ports chosen by the system, one thread, 256 KiB bodies, both versions of HTTP.
     fn default() -> Self {
         Self {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -37,6 +52,7 @@ impl Default for ServerOptions {
             body_bytes_max: 256 * 1024,
             connections_max: 65_536,
             tls: None,
+            http: ServedVersions::Both,
         }
     }
 }

@@ -2,7 +2,12 @@
 //! order of work; `connection` does it.
 
 mod connection;
+mod context;
+mod multiplexed;
 pub(super) mod port;
+mod request;
+mod sequential;
+mod socket;
 mod wheel;
 mod wire;
 
@@ -15,9 +20,11 @@ use mio::{Events, Interest, Poll, Token};
 use rustls::ServerConfig;
 
 use super::behaviour::{ServerAct, ServerBehaviour};
+use super::options::ServedVersions;
 use super::responder::SimulatedService;
 use super::schedule::ServerSchedule;
-use connection::{Buffers, ConnectionStep, ServedConnection, ThreadContext};
+use connection::ServedConnection;
+use context::{Buffers, ConnectionStep, StreamAlarm, ThreadContext};
 use port::ServerPort;
 use wheel::Wheel;
 use wire::Wire;
@@ -62,11 +69,13 @@ struct ConnectionSlot {
     serial: u64,
 }
 
-/// Identifies a connection even if its slot is reused.
+/// An alarm of a stream. Identifies the connection even if its slot is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotAlarm {
     place: usize,
     serial: u64,
+    /// 0 is the connection itself.
+    stream: u32,
 }
 
 /// Options shared by all threads.
@@ -75,6 +84,7 @@ pub(super) struct ReactorOptions {
     pub(super) body_bytes_max: usize,
     pub(super) connections_max: usize,
     pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) versions: ServedVersions,
     /// The start of all schedules.
     pub(super) started: Instant,
 }
@@ -92,6 +102,8 @@ pub(super) struct ServerReactor<R: SimulatedService> {
     serial: u64,
     buffers: Buffers,
     wheel: Wheel<SlotAlarm>,
+    /// Slots whose connections are to advance at the end of the turn.
+    gathering: Vec<usize>,
     /// Ports that could not accept or listen, usually for lack of descriptors; retried.
     stalled: Vec<usize>,
     /// Start of the next phase of any schedule, since the start.
@@ -120,6 +132,7 @@ impl<R: SimulatedService> ServerReactor<R> {
             serial: 0,
             buffers: Buffers::new(),
             wheel: Wheel::new(),
+            gathering: Vec::new(),
             stalled: Vec::new(),
             next_phase: None,
         };
@@ -130,7 +143,7 @@ impl<R: SimulatedService> ServerReactor<R> {
     /// Serves until `stop` is set and the waker has rung.
     pub(super) fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let mut due = Vec::new();
+        let (mut due, mut gathered) = (Vec::new(), Vec::new());
         while !stop.load(Ordering::Acquire) {
             match self.poll.poll(&mut events, self.patience()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -151,9 +164,15 @@ impl<R: SimulatedService> ServerReactor<R> {
                 self.wheel.advance(self.ticks(Duration::ZERO), &mut due);
                 for alarm in due.drain(..) {
                     if self.places[alarm.place].serial == alarm.serial {
-                        self.serve(alarm.place, ServedConnection::ring);
+                        self.serve(alarm.place, |connection, context| {
+                            connection.ring(alarm.stream, context)
+                        });
                     }
                 }
+            }
+            std::mem::swap(&mut gathered, &mut self.gathering);
+            for place in gathered.drain(..) {
+                self.serve(place, ServedConnection::advance);
             }
             if let Some(next) = self.next_phase
                 && next <= self.options.started.elapsed()
@@ -170,6 +189,9 @@ impl<R: SimulatedService> ServerReactor<R> {
 
     /// How long to wait for events. None is forever.
     fn patience(&self) -> Option<Duration> {
+        if !self.gathering.is_empty() {
+            return Some(Duration::ZERO);
+        }
         if !self.wheel.is_empty() || !self.stalled.is_empty() {
             return Some(TICK);
         }
@@ -304,21 +326,28 @@ impl<R: SimulatedService> ServerReactor<R> {
             responder: &mut self.servers[*server].responder,
             buffers: &mut self.buffers,
             body_bytes_max: self.options.body_bytes_max,
+            versions: self.options.versions,
         };
-        match turn(open, &mut context) {
-            ConnectionStep::Idle => (),
-            ConnectionStep::Alarm(after) => {
-                let alarm = SlotAlarm { place, serial: *serial };
-                // One more, lest the rest of this tick shorten the delay.
-                let due = self.ticks(after) + 1;
-                self.wheel.insert(due, alarm);
-            }
+        let step = turn(open, &mut context);
+        if let ConnectionStep::Alarm(after) = step {
+            context.buffers.alarms.push(StreamAlarm { stream: 0, after });
+        }
+        match step {
+            ConnectionStep::Idle | ConnectionStep::Alarm(_) => (),
+            ConnectionStep::Gather => self.gathering.push(place),
             ConnectionStep::Close => {
                 context.responder.connections().open.subtract(1);
                 *connection = None; // Closing the descriptor removes it from the poll.
                 self.emptied.push(place);
             }
         }
+        let serial = *serial;
+        let mut alarms = std::mem::take(&mut self.buffers.alarms);
+        for StreamAlarm { stream, after } in alarms.drain(..) {
+            // One more, lest the rest of this tick shorten the delay.
+            self.wheel.insert(self.ticks(after) + 1, SlotAlarm { place, serial, stream });
+        }
+        self.buffers.alarms = alarms;
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::behaviour::Http2Fault;
+
 /// Bytes that a flow yields at once.
 const FLOW_BYTES: usize = 64 * 1024;
 
@@ -20,6 +22,8 @@ pub struct Script {
     /// Follows the flow.
     pub(crate) tail: &'static [u8],
     pub(crate) end: ScriptEnd,
+    /// What HTTP/2 does with `bytes`, a whole answer. None sends them as they are.
+    pub(crate) http2: Option<Http2Fault>,
     /// Number of `bytes` already yielded.
     pub(crate) sent: usize,
 }
@@ -69,7 +73,8 @@ pub(crate) enum ScriptStep {
 impl Script {
     /// All `bytes` after `delay`, then the next request.
     pub const fn whole(bytes: Vec<u8>, delay: Duration) -> Self {
-        Self { bytes, delay, drip: None, flow: None, tail: b"", end: ScriptEnd::Next, sent: 0 }
+        let (drip, flow, tail, end) = (None, None, &[], ScriptEnd::Next);
+        Self { bytes, delay, drip, flow, tail, end, http2: None, sent: 0 }
     }
 
     /// Appends the next bytes to `out`.

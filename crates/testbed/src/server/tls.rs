@@ -87,8 +87,11 @@ impl ServerTls {
         Ok(Self(Arc::new(config)))
     }
 
-    pub(crate) const fn config(&self) -> &Arc<ServerConfig> {
-        &self.0
+    /// The configuration of a server that offers `protocols` by ALPN, the preferred one first.
+    pub(super) fn config(&self, protocols: &[&[u8]]) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.0);
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
     }
 }
 

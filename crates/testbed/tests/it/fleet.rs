@@ -1,8 +1,9 @@
-//! The fleet on real sockets, with well-behaved and odd clients. In modules: faulty DSPs,
+//! The fleet on real sockets, with well-behaved and odd clients. In modules: faulty DSPs, HTTP/2,
 //! schedules, notices and TLS.
 
 mod fixture;
 mod hostile;
+mod http2;
 mod notices;
 mod schedules;
 mod tls;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use testbed::dsp::{
     ACTS, ActDoc, DspProfile, DspStats, Fleet, LatencySpread, NoticeStats, PriceSpread,
 };
-use testbed::server::{ServerOptions, ServerTls};
+use testbed::server::{ServedVersions, ServerOptions, ServerTls};
 
 use super::long_run::BUSY_PPM;
 use crate::command::exit::{CommandFailure, Exit};
@@ -96,6 +96,10 @@ pub(crate) struct DspArgs {
     /// Core of the first thread
     #[arg(long)]
     core: Option<usize>,
+    /// Versions of HTTP to speak: both, 1.1 or 2. With both, ALPN chooses under TLS, and without it a
+    /// connection that begins with the preface of HTTP/2 speaks HTTP/2
+    #[arg(long, default_value = "both", value_parser = parse_versions)]
+    http: ServedVersions,
     /// Write a `[[dsp]]` table for each DSP to this file, to append to a configuration; it trusts
     /// the file of --write-ca
     #[arg(long, value_name = "FILE")]
@@ -113,6 +117,15 @@ fn parse_cpm(text: &str) -> Result<u64, String> {
     let price =
         units::Cpm::parse(text, units::Rounding::Down).map_err(|error| error.to_string())?;
     Ok(price.micros())
+}
+
+fn parse_versions(text: &str) -> Result<ServedVersions, String> {
+    match text {
+        "both" => Ok(ServedVersions::Both),
+        "1.1" => Ok(ServedVersions::Http1),
+        "2" => Ok(ServedVersions::Http2),
+        _ => Err("expected both, 1.1 or 2".to_owned()),
+    }
 }
 
 fn parse_latency(text: &str) -> Result<LatencySpread, String> {
@@ -146,18 +159,19 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         threads: args.threads,
         core: args.core,
         tls,
+        http: args.http,
         ..ServerOptions::default()
     };
     if args.print_config {
         let urls = testbed::dsp::urls(&dsps, &options).map_err(CommandFailure::usage)?;
-        std::io::stdout().write_all(configuration(&dsps, &urls, None)?.as_bytes())?;
+        std::io::stdout().write_all(configuration(&dsps, &urls, args)?.as_bytes())?;
         return Ok(Exit::Done);
     }
     runtime::process::raise_descriptor_limit();
     let fleet = testbed::dsp::start(dsps.clone(), &options).map_err(CommandFailure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {
-        output_file::write_text(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;
+        output_file::write_text(file, &configuration(&dsps, &urls, args)?)?;
     }
     if let Some(file) = &args.write_urls {
         output_file::write_text(file, &(urls.join("\n") + "\n"))?;
@@ -246,13 +260,9 @@ fn tls(args: &DspArgs) -> anyhow::Result<Option<ServerTls>> {
 }
 
 /// A `[[dsp]]` table of an exchange for each DSP, with the authority's file.
-fn configuration(
-    dsps: &[DspProfile],
-    urls: &[String],
-    authority: Option<&Path>,
-) -> anyhow::Result<String> {
+fn configuration(dsps: &[DspProfile], urls: &[String], args: &DspArgs) -> anyhow::Result<String> {
     let mut text = String::new();
-    let authority = authority.map(std::path::absolute).transpose()?;
+    let authority = args.write_ca.as_deref().map(std::path::absolute).transpose()?;
     for (index, (profile, url)) in dsps.iter().zip(urls).enumerate() {
         let quoted: Vec<_> = profile.seats.iter().map(|seat| format!("\"{seat}\"")).collect();
         let seats = match quoted.as_slice() {
@@ -262,6 +272,11 @@ fn configuration(
         let _ = write!(text, "[[dsp]]\nid = \"dsp-{index}\"\nurl = \"{url}\"\nseats = [{seats}]\n");
         if profile.currency != "USD" {
             let _ = writeln!(text, "currencies = [\"{}\"]", profile.currency);
+        }
+        match args.http {
+            ServedVersions::Both => (),
+            ServedVersions::Http1 => text.push_str("http = \"1.1\"\n"),
+            ServedVersions::Http2 => text.push_str("http = \"2\"\n"),
         }
         if let Some(file) = &authority {
             let _ = writeln!(text, "ca = {:?}", format!("file:{}", file.display()));

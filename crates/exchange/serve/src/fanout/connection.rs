@@ -19,7 +19,7 @@ use mio::Token;
 use tokio::time::Instant;
 use tracing::debug;
 
-use self::call::{CallEnd, CallMessage};
+use self::call::{CallMessage, ConnectionCallEnd};
 use self::http1::{Http1, Http1Progress};
 use self::http2::Http2;
 use super::answer::Coding;
@@ -302,24 +302,25 @@ impl DspConnection {
         idle_before: Instant,
         known: &[SocketAddr],
     ) -> bool {
-        let is_known = known.contains(&self.attempt.address);
         match &*self.protocol.borrow() {
             Protocol::Http1(http1) => match http1.call() {
                 Some(call) => call.drain_until <= now,
-                None => self.idle_since.get() < idle_before || !is_known,
-            },
-            Protocol::Http2(http2) => {
-                self.is_draining.set(self.is_draining.get() || !is_known);
-                match http2.oldest() {
-                    // Nothing has come since: the DSP has stopped, not only this call.
-                    Some(call) => call.drain_until <= now && http2.read_at <= call.sent_at,
-                    None => {
-                        self.idle_since.get() < idle_before
-                            || self.is_draining.get()
-                            || http2.is_going_away()
-                    }
+                None => {
+                    self.idle_since.get() < idle_before || !known.contains(&self.attempt.address)
                 }
-            }
+            },
+            Protocol::Http2(http2) => match http2.oldest() {
+                // Nothing has come since: the DSP has stopped, not only this call.
+                Some(call) => call.drain_until <= now && http2.read_at <= call.sent_at,
+                None => {
+                    let is_of_no_use = http2.room(1) == Err(StreamRefusal::Window);
+                    let rested = now.saturating_duration_since(self.idle_since.get());
+                    self.idle_since.get() < idle_before
+                        || self.is_draining.get()
+                        || http2.is_going_away()
+                        || is_of_no_use && rested >= self.peer.limits.get().drain_timeout
+                }
+            },
         }
     }
 
@@ -364,8 +365,9 @@ impl DspConnection {
         inflater: &mut Inflater,
         now: Instant,
     ) -> ReadProgress {
-        let mut on_end =
-            |call: ConnectionCall, end: CallEnd<'_>| self.end_call(call, &end, inflater, now);
+        let mut on_end = |call: ConnectionCall, end: ConnectionCallEnd<'_>| {
+            self.end_call(call, &end, inflater, now)
+        };
         match &mut *self.protocol.borrow_mut() {
             Protocol::Http1(http1) => {
                 let small_reads_max = self.peer.limits.get().small_reads_max;
@@ -397,8 +399,9 @@ impl DspConnection {
 
     /// Handles the peer's close or a failure.
     fn on_connection_end(&self, inflater: &mut Inflater, now: Instant) {
-        let mut on_end =
-            |call: ConnectionCall, end: CallEnd<'_>| self.end_call(call, &end, inflater, now);
+        let mut on_end = |call: ConnectionCall, end: ConnectionCallEnd<'_>| {
+            self.end_call(call, &end, inflater, now)
+        };
         match &mut *self.protocol.borrow_mut() {
             Protocol::Http1(http1) => http1.on_end(self.reused.get(), on_end),
             Protocol::Http2(http2) => http2.on_end(&mut on_end),
@@ -409,12 +412,12 @@ impl DspConnection {
     fn end_call(
         &self,
         call: ConnectionCall,
-        end: &CallEnd<'_>,
+        end: &ConnectionCallEnd<'_>,
         inflater: &mut Inflater,
         now: Instant,
     ) {
-        let CallEnd::Answer { status, coding, body } = *end else {
-            if let CallEnd::Failed { outcome, error } = *end {
+        let ConnectionCallEnd::Answer { status, coding, body } = *end else {
+            if let ConnectionCallEnd::Failed { outcome, error } = *end {
                 return self.fail(call, now, outcome, error);
             }
             return self.end_unanswered(call, end);
@@ -472,18 +475,18 @@ impl DspConnection {
     }
 
     /// Handles a call that ended without an answer: repeats it if that is safe.
-    fn end_unanswered(&self, mut call: ConnectionCall, end: &CallEnd<'_>) {
+    fn end_unanswered(&self, mut call: ConnectionCall, end: &ConnectionCallEnd<'_>) {
         let error = match end {
-            CallEnd::Unseen { error } => {
+            ConnectionCallEnd::Unseen { error } => {
                 if call.inbox.retry(call.slot, &mut call.permit) {
                     self.peer.metrics.retries.increment();
                     return;
                 }
                 (*error).to_owned()
             }
-            CallEnd::Lost { error } => (*error).to_owned(),
-            CallEnd::Failed { error, .. } => error.to_string(),
-            CallEnd::Answer { .. } => unreachable!("it is an answer"),
+            ConnectionCallEnd::Lost { error } => (*error).to_owned(),
+            ConnectionCallEnd::Failed { error, .. } => error.to_string(),
+            ConnectionCallEnd::Answer { .. } => unreachable!("it is an answer"),
         };
         self.peer.metrics.errors.note(|| error);
         call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);

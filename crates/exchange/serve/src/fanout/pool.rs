@@ -278,7 +278,7 @@ impl DspPool {
         Ok(pooled.connection)
     }
 
-    /// Connects, then takes its turn to shake hands. None if no call waits for it by then.
+    /// Connects, then takes its turn to shake hands. None if no call needs it by then.
     async fn connect(&self, address: SocketAddr) -> io::Result<Option<Transport>> {
         let limits = self.limits();
         let Some(tls) = &self.peer.endpoint.tls else {
@@ -290,7 +290,8 @@ impl DspPool {
         let handshakes = &self.reactor.handshakes;
         let turn = handshakes.turn(limits.handshake_share).await;
         self.drop_past_calls();
-        if self.waiting.borrow().is_empty() {
+        // A further multiplexed connection is opened before calls need it.
+        if self.waiting.borrow().is_empty() && self.multiplexed.borrow().is_empty() {
             handshakes.cancel(turn, Duration::ZERO);
             return Ok(None);
         }
@@ -520,6 +521,11 @@ impl DspPool {
         let is_expired =
             |connection: &&Rc<DspConnection>| connection.is_expired(now, idle_before, &known);
         self.peer.health.borrow_mut().keep(&known);
+        for connection in &*self.multiplexed.borrow() {
+            if !known.contains(&connection.attempt.address) {
+                connection.drain();
+            }
+        }
         let expired: Vec<_> = self.all.borrow().values().filter(is_expired).cloned().collect();
         for connection in expired {
             self.close_connection(&connection);

@@ -7,10 +7,11 @@ use std::time::Duration;
 use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
 use exchange_serve::{Backoff, ExchangeConfig};
+use http2::Http2ErrorCode;
 use testbed::dsp::{
     self, ACTS, BidFault, DspAct, DspBehaviour, DspProfile, DspSchedule, Fleet, Garble,
 };
-use testbed::server::{Cut, DripFrom, ServerOptions};
+use testbed::server::{Cut, DripFrom, FloodFrame, Http2Fault, ServerOptions};
 
 use crate::fixtures::{Running, Setup, banner, posted, until};
 
@@ -198,7 +199,81 @@ fn table() -> Vec<(&'static str, DspAct, &'static str, Want)> {
         ("interim", DspAct::Interim { code: 103, count: Some(4) }, "", Bids),
         ("closing", DspAct::Closing { announced: true }, "", Bids),
         ("closing", DspAct::Closing { announced: false }, "", Bids),
+        // Over HTTP/1.1 it is well.
+        ("http2", DspAct::Http2(Http2Fault::HpackBomb), "", Bids),
     ]
+}
+
+/// What a DSP can do wrong only over HTTP/2.
+fn http2_table() -> Vec<(Http2Fault, Want)> {
+    use Want::{Bids, Call};
+    let flood = |frames| Http2Fault::Flood { frames, times: 5_000 };
+    let code = |code: Http2ErrorCode| Http2Fault::Reset { code: code.0 };
+    vec![
+        // The first is repeated, and refused again.
+        (code(Http2ErrorCode::REFUSED_STREAM), Call(CallOutcome::Reset)),
+        (code(Http2ErrorCode::CANCEL), Call(CallOutcome::Reset)),
+        (flood(FloodFrame::Settings), Call(CallOutcome::Malformed)),
+        (flood(FloodFrame::Ping), Call(CallOutcome::Malformed)),
+        (flood(FloodFrame::Continuation), Call(CallOutcome::Malformed)),
+        (Http2Fault::HpackBomb, Call(CallOutcome::TooLarge)),
+        (Http2Fault::WindowOverflow, Call(CallOutcome::Malformed)),
+        (Http2Fault::UnknownStream, Call(CallOutcome::Malformed)),
+        (Http2Fault::Endless { bytes: 10, every: ms(1) }, Call(CallOutcome::Trickle)),
+        (Http2Fault::Endless { bytes: 1_000, every: ms(1) }, Call(CallOutcome::TooLarge)),
+        (Http2Fault::ZeroWindow, Call(CallOutcome::Saturated)),
+        (Http2Fault::Trailers, Bids),
+        (Http2Fault::GoAway, Bids),
+    ]
+}
+
+const HTTP2: &str = "http = \"2\"";
+
+/// Healthy, faulty, healthy over HTTP/2. Calls that share a connection may also fail with it.
+#[track_caller]
+fn check_http2(act: &DspAct, keys: &str, want: Want) {
+    let fleet = fleet(DspSchedule::default());
+    let exchange = exchange(&fleet, &format!("breaker = false\n{HTTP2}\n{keys}"));
+    auctions(&exchange);
+    let bids = || exchange.responses(SICK, ResponseFate::Bids);
+    assert_eq!(bids(), AUCTIONS, "{act:?}: well at first");
+    fleet.set_behaviour(SICK, act.clone()).expect("a behaviour that makes sense");
+    let seen = || match want {
+        Want::Call(CallOutcome::Reset | CallOutcome::Malformed) => {
+            exchange.outcomes(SICK, CallOutcome::Reset)
+                + exchange.outcomes(SICK, CallOutcome::Malformed)
+        }
+        Want::Call(outcome) => exchange.outcomes(SICK, outcome),
+        Want::Response(fate) => exchange.responses(SICK, fate),
+        Want::Fate(fate) => exchange.fates(fate),
+        Want::Bids => bids() - AUCTIONS,
+    };
+    auctions(&exchange);
+    assert!(seen() > 0, "{act:?}: {want:?} did not come; {}", told(&exchange));
+    fleet.set_behaviour(SICK, DspBehaviour::HEALTHY).expect("well again");
+    recovers(&exchange);
+    sound(&exchange);
+    until("connections are few", || fleet.stats().dsps[SICK].connections_open <= 2);
+}
+
+#[test]
+fn every_sickness_costs_its_own_dsp_alone_over_http2() {
+    for (_, act, keys, want) in table() {
+        let want = match act {
+            DspAct::Http2(_) => continue, // Below.
+            // A frame for each of its bytes.
+            DspAct::Chunked { .. } => Want::Call(CallOutcome::Trickle),
+            _ => want,
+        };
+        check_http2(&act, keys, want);
+    }
+}
+
+#[test]
+fn what_only_http2_can_express_costs_its_own_dsp_alone() {
+    for (fault, want) in http2_table() {
+        check_http2(&DspAct::Http2(fault), "", want);
+    }
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::time::Duration;
 use exchange_core::ResponseFate;
 use exchange_core::record::CallOutcome;
 use exchange_serve::{Backoff, ExchangeConfig};
+use http2::Http2ErrorCode;
 use runtime::config::ms;
 use testbed::dsp::{self, BidFault, DspAct, DspBehaviour, DspProfile, Fleet};
-use testbed::server::{Cut, DripFrom, ServerOptions, ServerTls};
+use testbed::server::{Cut, DripFrom, Http2Fault, ServedVersions, ServerOptions, ServerTls};
 
 use crate::fixtures::{Dsp, Running, Setup, banner, until};
 
@@ -94,6 +95,47 @@ fn compressed_answers() {
     assert_eq!(exchange.outcomes(0, CallOutcome::TooLarge), 5);
 }
 
+/// What the DSP offers, and what `http` asks for.
+#[test]
+fn alpn_and_the_configuration_choose_the_version_of_http() {
+    use ServedVersions::{Both, Http1, Http2};
+    let (tls, authority) = ServerTls::generated(LOOPBACK).expect("a certificate");
+    for (served, keys, want) in [
+        (Both, "", "2"),
+        (Both, "http = \"auto\"", "2"),
+        (Both, "http = \"1.1\"", "1.1"),
+        (Both, "http = \"2\"", "2"),
+        (Http1, "", "1.1"),
+        (Http1, "http = \"2\"", "neither"),
+        (Http2, "", "2"),
+        (Http2, "http = \"1.1\"", "neither"),
+    ] {
+        let profile =
+            DspProfile { no_bid_ppm: 0, seats: vec!["s".to_owned()], ..DspProfile::default() };
+        let options =
+            ServerOptions { tls: Some(tls.clone()), http: served, ..ServerOptions::default() };
+        let fleet = dsp::start(vec![profile], &options).expect("a fleet");
+        // Over HTTP/1.1 it bids.
+        let reset = Http2Fault::Reset { code: Http2ErrorCode::CANCEL.0 };
+        fleet.set_behaviour(0, DspAct::Http2(reset)).expect("a behaviour that makes sense");
+        let other = Dsp::bidding("0.01");
+        let exchange = exchange(&fleet.url(0), &authority, keys, &other);
+        auctions(&exchange, 1, &banner(""));
+        let seen = CallOutcome::ALL.into_iter().find(|outcome| exchange.outcomes(0, *outcome) > 0);
+        let version = match seen {
+            Some(CallOutcome::Reset) => "2",
+            Some(CallOutcome::Answered) => "1.1",
+            Some(CallOutcome::Unreachable) => "neither",
+            other => panic!("{served:?}, {keys}: {other:?}"),
+        };
+        assert_eq!(version, want, "{served:?}, {keys}");
+        if served == Http1 && want == "neither" {
+            let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
+            assert!(!errors.is_empty(), "the reason is kept");
+        }
+    }
+}
+
 /// A DSP with a wrong certificate is not called, and affects no other.
 #[test]
 fn a_certificate_that_is_not_good_is_no_connection() {
@@ -156,8 +198,9 @@ fn sick_answers_cost_as_little_as_in_the_clear() {
     ] {
         let (fleet, authority) = fleet(DspProfile::default(), LOOPBACK);
         let other = Dsp::bidding("0.01");
-        let keys = if act == DspAct::Hang { "timeout = \"100ms\"" } else { "" };
-        let exchange = exchange(&fleet.url(0), &authority, keys, &other);
+        let timeout = if act == DspAct::Hang { "timeout = \"100ms\"" } else { "" };
+        let keys = format!("http = \"1.1\"\n{timeout}");
+        let exchange = exchange(&fleet.url(0), &authority, &keys, &other);
         auctions(&exchange, 3, &banner(""));
         fleet.set_behaviour(0, act.clone()).expect("a behaviour that makes sense");
         auctions(&exchange, 4, &banner(""));

@@ -6,7 +6,9 @@ use std::time::Duration;
 use runtime::config::{Optional, Section, ms, secs};
 
 use crate::dsp::bid_fault::{BidFault, DspAct, Garble, LEVELS_MAX};
-use crate::server::{BOMB_BYTES_MAX, Cut, DripFrom, INTERIM_MAX};
+use crate::server::{
+    BOMB_BYTES_MAX, Cut, DripFrom, FLOOD_MAX, FloodFrame, Http2Fault, INTERIM_MAX,
+};
 
 /// One kind of behaviour, as a profile file names it.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub struct ActDoc {
 }
 
 /// Every kind.
-pub static ACTS: [ActDoc; 22] = [
+pub static ACTS: [ActDoc; 23] = [
     ActDoc {
         name: "healthy",
         knobs: &[],
@@ -173,6 +175,12 @@ pub static ACTS: [ActDoc; 22] = [
         line: "answers as the profile has it and closes, with or without `connection: close`",
         build: |knobs| DspAct::Closing { announced: knobs.announced.unwrap_or(false) },
     },
+    ActDoc {
+        name: "http2",
+        knobs: &["form", "code", "bytes", "every", "times"],
+        line: "misuses HTTP/2 in one of eleven forms; answers as the profile has it over HTTP/1.1",
+        build: |knobs| DspAct::Http2(knobs.http2_fault()),
+    },
 ];
 
 /// Options of all kinds.
@@ -193,7 +201,52 @@ struct Knobs {
     location: Option<String>,
     times: Option<u32>,
     announced: Option<bool>,
+    form: Option<Http2Form>,
+    code: Option<u32>,
 }
+
+/// An [`Http2Fault`] without its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Http2Form {
+    Reset,
+    Flood(FloodFrame),
+    HpackBomb,
+    ZeroWindow,
+    WindowOverflow,
+    Endless,
+    Trailers,
+    GoAway,
+    UnknownStream,
+}
+
+const FORMS: [(&str, Http2Form); 11] = [
+    ("reset", Http2Form::Reset),
+    ("settings_flood", Http2Form::Flood(FloodFrame::Settings)),
+    ("ping_flood", Http2Form::Flood(FloodFrame::Ping)),
+    ("continuation_flood", Http2Form::Flood(FloodFrame::Continuation)),
+    ("hpack_bomb", Http2Form::HpackBomb),
+    ("zero_window", Http2Form::ZeroWindow),
+    ("window_overflow", Http2Form::WindowOverflow),
+    ("endless", Http2Form::Endless),
+    ("trailers", Http2Form::Trailers),
+    ("goaway", Http2Form::GoAway),
+    ("unknown_stream", Http2Form::UnknownStream),
+];
+
+/// Error codes of RFC 9113, section 7, that a server may give.
+const CODES: [(&str, u32); 6] = [
+    ("no_error", 0x0),
+    ("protocol_error", 0x1),
+    ("internal_error", 0x2),
+    ("refused_stream", 0x7),
+    ("cancel", 0x8),
+    ("enhance_your_calm", 0xb),
+];
+
+/// Frames of a flood unless told otherwise.
+const FLOOD_FRAMES: u32 = 10_000;
+
+const _: () = assert!(INTERIM_MAX == FLOOD_MAX, "both are `times`");
 
 const FROM: [(&str, DripFrom); 2] = [("head", DripFrom::Head), ("body", DripFrom::Body)];
 
@@ -253,13 +306,34 @@ impl Knobs {
                 "times",
                 Optional(10),
                 0..=INTERIM_MAX,
-                "Number of interim answers; absent: without end.",
+                "Number of interim answers; absent: without end. Frames of a flood; absent: 10000.",
             ),
             announced: s.boolean("announced", Optional(true), "Says `connection: close`."),
+            form: s.one_of("form", Optional("reset"), &FORMS, "How HTTP/2 is misused."),
+            code: s.one_of("code", Optional("refused_stream"), &CODES, "Code of a stream's reset."),
         }
     }
 
-    fn given(&self) -> [(&'static str, bool); 16] {
+    fn http2_fault(&self) -> Http2Fault {
+        match self.form.unwrap_or(Http2Form::Reset) {
+            Http2Form::Reset => Http2Fault::Reset { code: self.code.unwrap_or(0x7) },
+            Http2Form::Flood(frames) => {
+                Http2Fault::Flood { frames, times: self.times.unwrap_or(FLOOD_FRAMES) }
+            }
+            Http2Form::HpackBomb => Http2Fault::HpackBomb,
+            Http2Form::ZeroWindow => Http2Fault::ZeroWindow,
+            Http2Form::WindowOverflow => Http2Fault::WindowOverflow,
+            Http2Form::Endless => Http2Fault::Endless {
+                bytes: self.bytes.unwrap_or(1),
+                every: self.every.unwrap_or(Duration::from_millis(10)),
+            },
+            Http2Form::Trailers => Http2Fault::Trailers,
+            Http2Form::GoAway => Http2Fault::GoAway,
+            Http2Form::UnknownStream => Http2Fault::UnknownStream,
+        }
+    }
+
+    fn given(&self) -> [(&'static str, bool); 18] {
         [
             ("status", self.status.is_some()),
             ("body", self.body.is_some()),
@@ -277,6 +351,8 @@ impl Knobs {
             ("location", self.location.is_some()),
             ("times", self.times.is_some()),
             ("announced", self.announced.is_some()),
+            ("form", self.form.is_some()),
+            ("code", self.code.is_some()),
         ]
     }
 }

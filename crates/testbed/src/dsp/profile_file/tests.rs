@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::dsp::{BidFault, DspAct, Garble};
-use crate::server::{Cut, DripFrom};
+use crate::server::{Cut, DripFrom, FloodFrame, Http2Fault};
 
 fn profiles(text: &str) -> Vec<DspProfile> {
     parse_profiles("test.toml", text).expect("a sound file")
@@ -133,11 +133,25 @@ fn every_kind_has_its_knobs() {
     check("kind = 'interim'\nstatus = 100", DspAct::Interim { code: 100, count: None });
     check("kind = 'interim'\ntimes = 5", DspAct::Interim { code: 103, count: Some(5) });
     check("kind = 'closing'\nannounced = true", DspAct::Closing { announced: true });
+    check("kind = 'http2'", DspAct::Http2(Http2Fault::Reset { code: 7 }));
+    check(
+        "kind = 'http2'\nform = 'reset'\ncode = 'cancel'",
+        DspAct::Http2(Http2Fault::Reset { code: 8 }),
+    );
+    let frames = FloodFrame::Ping;
+    check(
+        "kind = 'http2'\nform = 'ping_flood'\ntimes = 9",
+        DspAct::Http2(Http2Fault::Flood { frames, times: 9 }),
+    );
+    check(
+        "kind = 'http2'\nform = 'endless'\nevery = '5ms'",
+        DspAct::Http2(Http2Fault::Endless { bytes: 1, every: ms(5) }),
+    );
     let mut names: Vec<_> = ACTS.iter().map(|act| act.name).collect();
     names.dedup();
     assert_eq!(names.len(), ACTS.len());
     let bare = ACTS.iter().filter(|act| act.knobs.is_empty()).count();
-    assert_eq!(ACTS.len() - bare, 15, "every kind with knobs stands above");
+    assert_eq!(ACTS.len() - bare, 16, "every kind with knobs stands above");
 }
 
 #[test]

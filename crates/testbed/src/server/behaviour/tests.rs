@@ -36,6 +36,15 @@ fn limits_hold_at_their_edges() {
     check(DspAct::Interim { code: 101, count: None }, Some("without 101"));
     check(DspAct::Interim { code: 100, count: Some(INTERIM_MAX) }, None);
     check(DspAct::Interim { code: 100, count: Some(INTERIM_MAX + 1) }, Some("100,000"));
+    let flood = |times| DspAct::Http2(Http2Fault::Flood { frames: FloodFrame::Ping, times });
+    check(flood(FLOOD_MAX), None);
+    check(flood(FLOOD_MAX + 1), Some("100,000 frames"));
+    let endless = |bytes, every| DspAct::Http2(Http2Fault::Endless { bytes, every });
+    check(endless(16 * 1024, ms(1)), None);
+    check(endless(16 * 1024 + 1, ms(1)), Some("16 KiB"));
+    check(endless(0, ms(1)), Some("1 byte"));
+    check(endless(1, Duration::ZERO), Some("at least 1 ms"));
+    check(endless(1, LATENCY_MAX + ms(1)), Some("60 s"));
 }
 
 #[test]

@@ -1,116 +1,38 @@
-//! One connection to one server: its input, its pending answers, and their order. Normally reads
-//! once and writes once per request. Knows neither poll nor clock: the reactor reports that the
-//! socket is ready or a delayed answer is due.
+//! One connection to one server, whatever its version of HTTP; finds out which version that is.
+//! Knows neither poll nor clock: the reactor reports that the socket is ready or an alarm is due.
 
 use std::io;
-use std::time::Duration;
 
+use super::context::{Buffers, ConnectionStep, ThreadContext};
+use super::multiplexed::MultiplexedConnection;
+use super::sequential::SequentialConnection;
+use super::socket::{ServedSocket, SocketInput};
 use super::wire::Wire;
-use crate::server::http::{self, RequestFrame, ServerRequest};
-use crate::server::responder::{ServiceReply, SimulatedService};
-use crate::server::script::{Script, ScriptEnd, ScriptStep};
-
-/// The thread's read buffer: a request that fits is answered without a copy.
-pub(super) const READ_BYTES: usize = 64 * 1024;
-
-/// Answers to pipelined requests are written once they reach this size.
-const GATHER_BYTES: usize = 64 * 1024;
-
-/// Pieces of a script sent in one turn, before other connections get theirs.
-const PIECES_MAX: usize = 16;
-
-/// Bytes discarded after a refusal, so that the close does not reset the refusal away.
-const DRAIN_BYTES: usize = 4 * 1024 * 1024;
-
-/// How long a refused peer may keep the connection open.
-const DRAIN_TIME: Duration = Duration::from_secs(1);
-
-/// What the reactor does next for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConnectionStep {
-    /// Nothing more until the socket is ready.
-    Idle,
-    /// Call [`Connection::ring`] after this long.
-    Alarm(Duration),
-    /// Finished: drop it.
-    Close,
-}
-
-/// The thread's state that a connection borrows for one call.
-pub(super) struct ThreadContext<'a, R> {
-    pub(super) responder: &'a mut R,
-    pub(super) buffers: &'a mut Buffers,
-    pub(super) body_bytes_max: usize,
-}
-
-/// Buffers of a thread, shared by its connections.
-pub(super) struct Buffers {
-    input: Box<[u8]>,
-    output: Vec<u8>,
-}
-
-impl Buffers {
-    pub(super) fn new() -> Self {
-        Self { input: vec![0; READ_BYTES].into_boxed_slice(), output: Vec::new() }
-    }
-}
-
-/// The state of a connection. Answers leave in the order of their requests, so nothing more is read
-/// while one is delayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ServingPhase {
-    Reading,
-    /// `Connection::delayed` holds the answer; the alarm is set.
-    Delaying,
-    /// `Connection::script` is being performed, or waits for its alarm.
-    Performing,
-    /// Nothing will ever be sent; the peer must close.
-    Hanging,
-    /// No more requests: pending bytes leave, then the connection drains.
-    Finishing,
-    /// Everything is sent and our side is shut; up to this many more bytes are discarded.
-    Draining(usize),
-}
+use crate::server::options::ServedVersions;
+use crate::server::responder::SimulatedService;
+use crate::server::version::{VersionChoice, choose};
 
 #[derive(Debug)]
-pub(super) struct ServedConnection {
-    wire: Wire,
-    phase: ServingPhase,
-    /// Whether the socket may have bytes: an edge was seen since it last ran dry.
-    readable: bool,
-    /// Whether the peer has shut its side, so a short read does not mean a dry socket.
-    half_closed: bool,
-    /// Bytes of a request that is incomplete or must wait.
-    inbox: Vec<u8>,
-    /// Bytes that `inbox` must have before another attempt can succeed.
-    needed: usize,
-    /// Answer bytes that the socket has not taken yet.
-    outbox: Vec<u8>,
-    /// The answer that waits for the alarm.
-    delayed: Vec<u8>,
-    /// Whether the connection continues after the delayed answer or the script.
-    keep_alive: bool,
-    /// An answer with its own pace.
-    script: Option<Box<Script>>,
-    /// Whether an alarm is set for the script.
-    pausing: bool,
+pub(super) enum ServedConnection {
+    /// Its version is unknown. None only while it becomes known.
+    Opening(Option<OpeningConnection>),
+    /// HTTP/1.1
+    Sequential(SequentialConnection),
+    /// HTTP/2
+    Multiplexed(Box<MultiplexedConnection>),
+}
+
+/// A connection whose first bytes do not tell its version yet.
+#[derive(Debug)]
+pub(super) struct OpeningConnection {
+    socket: ServedSocket,
+    first: Vec<u8>,
 }
 
 impl ServedConnection {
     pub(super) const fn new(wire: Wire) -> Self {
-        Self {
-            wire,
-            phase: ServingPhase::Reading,
-            readable: false,
-            half_closed: false,
-            inbox: Vec::new(),
-            needed: 0,
-            outbox: Vec::new(),
-            delayed: Vec::new(),
-            keep_alive: true,
-            script: None,
-            pausing: false,
-        }
+        let socket = ServedSocket::new(wire);
+        Self::Opening(Some(OpeningConnection { socket, first: Vec::new() }))
     }
 
     /// The socket has something to read, room to write, or both.
@@ -119,281 +41,86 @@ impl ServedConnection {
         event: &mio::event::Event,
         context: &mut ThreadContext<'_, impl SimulatedService>,
     ) -> ConnectionStep {
-        self.readable |= event.is_readable();
-        self.half_closed |= event.is_read_closed();
-        if event.is_error() || event.is_write_closed() {
+        let socket = match self {
+            Self::Opening(Some(opening)) => &mut opening.socket,
+            Self::Opening(None) => return ConnectionStep::Close,
+            Self::Sequential(connection) => connection.socket_mut(),
+            Self::Multiplexed(connection) => connection.socket_mut(),
+        };
+        if !socket.note(event) {
             return ConnectionStep::Close;
         }
-        self.advance(context).unwrap_or(ConnectionStep::Close)
+        match self {
+            Self::Multiplexed(connection) => connection.gather(),
+            Self::Opening(_) | Self::Sequential(_) => self.advance(context),
+        }
     }
 
-    /// The alarm: a delayed answer is due, or the time to drain is over.
+    /// An alarm of `stream` is due; 0 is the connection itself.
     pub(super) fn ring(
+        &mut self,
+        stream: u32,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
+    ) -> ConnectionStep {
+        match self {
+            Self::Opening(_) => ConnectionStep::Idle,
+            Self::Sequential(connection) => connection.ring(context),
+            Self::Multiplexed(connection) => connection.ring(stream, context),
+        }
+    }
+
+    /// Does everything that needs no waiting.
+    pub(super) fn advance(
         &mut self,
         context: &mut ThreadContext<'_, impl SimulatedService>,
     ) -> ConnectionStep {
-        match self.phase {
-            ServingPhase::Delaying => {
-                self.phase =
-                    if self.keep_alive { ServingPhase::Reading } else { ServingPhase::Finishing };
-                let answer = std::mem::take(&mut self.delayed);
-                self.send(&answer)
-                    .and_then(|()| self.advance(context))
-                    .unwrap_or(ConnectionStep::Close)
-            }
-            ServingPhase::Performing => {
-                self.pausing = false;
-                self.advance(context).unwrap_or(ConnectionStep::Close)
-            }
-            ServingPhase::Draining(_) => ConnectionStep::Close,
-            ServingPhase::Reading | ServingPhase::Finishing | ServingPhase::Hanging => {
-                ConnectionStep::Idle
-            }
-        }
-    }
-
-    /// Does everything that needs no waiting. An error ends the connection.
-    fn advance(
-        &mut self,
-        context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> io::Result<ConnectionStep> {
-        loop {
-            if !self.outbox.is_empty() {
-                let outbox = std::mem::take(&mut self.outbox);
-                self.send(&outbox)?;
-            }
-            if !self.wire.flush()? || !self.outbox.is_empty() {
-                return Ok(ConnectionStep::Idle);
-            }
-            match self.phase {
-                ServingPhase::Delaying => return Ok(ConnectionStep::Idle), // Its alarm is already set.
-                ServingPhase::Performing => match self.perform(context.buffers)? {
-                    Some(step) => return Ok(step),
-                    None => continue,
-                },
-                ServingPhase::Hanging if self.half_closed => return Ok(ConnectionStep::Close),
-                ServingPhase::Hanging => return Ok(ConnectionStep::Idle),
-                ServingPhase::Finishing => {
-                    self.wire.finish()?;
-                    self.phase = ServingPhase::Draining(DRAIN_BYTES);
-                    return Ok(match self.drain(context.buffers)? {
-                        ConnectionStep::Idle => ConnectionStep::Alarm(DRAIN_TIME),
-                        step => step,
-                    });
-                }
-                ServingPhase::Draining(_) => return self.drain(context.buffers),
-                ServingPhase::Reading => (),
-            }
-            let delay = if !self.inbox.is_empty() && self.inbox.len() >= self.needed {
-                self.answer_inbox(context)?
-            } else if self.readable {
-                match self.read(context)? {
-                    Some(delay) => delay,
-                    None => return Ok(ConnectionStep::Idle),
-                }
-            } else {
-                return Ok(ConnectionStep::Idle);
+        if let Self::Opening(opening) = self {
+            let Ok(choice) = opening.as_mut().map_or(Ok(VersionChoice::Neither), |opening| {
+                opening.choose(context.versions, context.buffers)
+            }) else {
+                return ConnectionStep::Close;
             };
-            if let Some(delay) = delay {
-                return Ok(ConnectionStep::Alarm(delay));
-            }
+            let Some(OpeningConnection { socket, first }) = opening.take() else {
+                return ConnectionStep::Close;
+            };
+            *self = match choice {
+                VersionChoice::Undecided => {
+                    Self::Opening(Some(OpeningConnection { socket, first }))
+                }
+                VersionChoice::Http1 => Self::Sequential(SequentialConnection::new(socket, first)),
+                VersionChoice::Http2 => {
+                    let body_bytes_max = context.body_bytes_max;
+                    let connection = MultiplexedConnection::new(socket, first, body_bytes_max);
+                    Self::Multiplexed(Box::new(connection))
+                }
+                VersionChoice::Neither => return ConnectionStep::Close,
+            };
+        }
+        match self {
+            Self::Opening(_) => ConnectionStep::Idle,
+            Self::Sequential(connection) => connection.advance(context),
+            Self::Multiplexed(connection) => connection.advance(context),
         }
     }
+}
 
-    /// Reads once and answers complete requests. None if the socket was dry. A delay in `Some` is
-    /// the alarm to set.
-    fn read(
+impl OpeningConnection {
+    fn choose(
         &mut self,
-        context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> io::Result<Option<Option<Duration>>> {
-        let count = match self.wire.read(&mut context.buffers.input) {
-            Ok(0) => {
-                self.readable = false;
-                self.phase = ServingPhase::Finishing;
-                return Ok(Some(None));
+        versions: ServedVersions,
+        buffers: &mut Buffers,
+    ) -> io::Result<VersionChoice> {
+        while self.socket.is_readable() {
+            match self.socket.read(&mut buffers.input)? {
+                SocketInput::Bytes(count) => self.first.extend_from_slice(&buffers.input[..count]),
+                SocketInput::Dry => break,
+                SocketInput::End => return Ok(VersionChoice::Neither),
             }
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.readable = false;
-                return Ok(None);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Some(None)),
-            Err(error) => return Err(error),
-        };
-        // A short read leaves a stream socket dry (epoll(7)), which saves a second call.
-        self.readable = self.half_closed || count == READ_BYTES || !self.wire.runs_dry();
-        if !self.inbox.is_empty() {
-            self.inbox.extend_from_slice(&context.buffers.input[..count]);
-            return Ok(Some(None));
-        }
-        let input = std::mem::take(&mut context.buffers.input);
-        let answered = self.answer_whole(&input[..count], context);
-        if let Ok((used, _)) = answered {
-            self.inbox.extend_from_slice(&input[used..count]);
-        }
-        context.buffers.input = input;
-        answered.map(|(_, delay)| Some(delay))
-    }
-
-    fn answer_inbox(
-        &mut self,
-        context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> io::Result<Option<Duration>> {
-        let mut inbox = std::mem::take(&mut self.inbox);
-        let (used, delay) = self.answer_whole(&inbox, context)?;
-        if used < inbox.len() {
-            inbox.drain(..used);
-            self.inbox = inbox;
-        }
-        Ok(delay)
-    }
-
-    /// Answers the complete requests at the start of `bytes`, up to a delayed one. Returns the
-    /// bytes consumed, and the delay.
-    fn answer_whole(
-        &mut self,
-        bytes: &[u8],
-        context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> io::Result<(usize, Option<Duration>)> {
-        let (mut used, mut delay) = (0, None);
-        let mut output = std::mem::take(&mut context.buffers.output);
-        output.clear();
-        self.needed = 0;
-        while self.phase == ServingPhase::Reading
-            && used < bytes.len()
-            && output.len() < GATHER_BYTES
-        {
-            match http::frame(&bytes[used..], context.body_bytes_max) {
-                RequestFrame::Partial { needed } => {
-                    self.needed = needed;
-                    break;
-                }
-                RequestFrame::Refused(refusal) => {
-                    context.responder.connections().malformed.add(1);
-                    output.extend_from_slice(refusal.answer());
-                    self.phase = ServingPhase::Finishing;
-                    used = bytes.len();
-                }
-                RequestFrame::Whole(request) => {
-                    used += request.length;
-                    delay = self.answer_one(&request, &mut output, context);
-                }
+            match choose(versions, self.socket.protocol(), &self.first) {
+                VersionChoice::Undecided => (),
+                choice => return Ok(choice),
             }
         }
-        let sent = if output.is_empty() { Ok(()) } else { self.send(&output) };
-        context.buffers.output = output;
-        sent.map(|()| (used, delay))
-    }
-
-    /// Answers one request into `output`, or into `delayed` if it must wait.
-    fn answer_one(
-        &mut self,
-        request: &ServerRequest<'_>,
-        output: &mut Vec<u8>,
-        context: &mut ThreadContext<'_, impl SimulatedService>,
-    ) -> Option<Duration> {
-        let start = output.len();
-        let delay = match context.responder.respond(request, output) {
-            ServiceReply::Whole(delay) => delay,
-            ServiceReply::Script(script) => return self.begin(script, request.keep_alive),
-        };
-        if delay.is_zero() {
-            if !request.keep_alive {
-                self.phase = ServingPhase::Finishing;
-            }
-            return None;
-        }
-        self.delayed = output.split_off(start);
-        self.keep_alive = request.keep_alive;
-        self.phase = ServingPhase::Delaying;
-        Some(delay)
-    }
-
-    /// Begins a script. Returns the delay of its first byte, if any.
-    fn begin(&mut self, script: Box<Script>, keep_alive: bool) -> Option<Duration> {
-        let delay = (!script.delay.is_zero()).then_some(script.delay);
-        self.pausing = delay.is_some();
-        self.script = Some(script);
-        self.keep_alive = keep_alive;
-        self.phase = ServingPhase::Performing;
-        delay
-    }
-
-    /// Sends what the script has now. None once it has ended and the connection is in its next
-    /// phase.
-    fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<ConnectionStep>> {
-        if self.pausing {
-            return Ok(Some(ConnectionStep::Idle));
-        }
-        let Some(mut script) = self.script.take() else { return Ok(None) };
-        for _ in 0..PIECES_MAX {
-            let mut output = std::mem::take(&mut buffers.output);
-            output.clear();
-            let cue = script.next(&mut output);
-            let sent = self.send(&output);
-            buffers.output = output;
-            sent?;
-            match cue {
-                ScriptStep::End(end) => {
-                    self.phase = match end {
-                        ScriptEnd::Next if self.keep_alive => ServingPhase::Reading,
-                        ScriptEnd::Next | ScriptEnd::Close => ServingPhase::Finishing,
-                        ScriptEnd::Hang => ServingPhase::Hanging,
-                        ScriptEnd::Reset => {
-                            self.wire.reset()?;
-                            return Ok(Some(ConnectionStep::Close));
-                        }
-                    };
-                    return Ok(None);
-                }
-                ScriptStep::SendThenWait(pause) => {
-                    self.script = Some(script);
-                    self.pausing = true;
-                    return Ok(Some(ConnectionStep::Alarm(pause)));
-                }
-                ScriptStep::Send if !self.outbox.is_empty() => {
-                    self.script = Some(script);
-                    return Ok(Some(ConnectionStep::Idle));
-                }
-                ScriptStep::Send => (),
-            }
-        }
-        self.script = Some(script);
-        self.pausing = true;
-        Ok(Some(ConnectionStep::Alarm(Duration::ZERO)))
-    }
-
-    /// Writes `bytes`; the outbox keeps what the socket does not take.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut sent = 0;
-        if self.outbox.is_empty() {
-            while sent < bytes.len() {
-                match self.wire.write(&bytes[sent..]) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(count) => sent += count,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        self.outbox.extend_from_slice(&bytes[sent..]);
-        Ok(())
-    }
-
-    /// Discards input until the peer closes or the limit is reached.
-    fn drain(&mut self, buffers: &mut Buffers) -> io::Result<ConnectionStep> {
-        let ServingPhase::Draining(mut left) = self.phase else { return Ok(ConnectionStep::Idle) };
-        loop {
-            match self.wire.read(&mut buffers.input) {
-                Ok(count) if 0 < count && count < left => left -= count,
-                Ok(_) => return Ok(ConnectionStep::Close),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                Err(error) => return Err(error),
-            }
-        }
-        self.phase = ServingPhase::Draining(left);
-        Ok(ConnectionStep::Idle)
+        Ok(VersionChoice::Undecided)
     }
 }

@@ -38,6 +38,14 @@ impl Wire {
         matches!(self, Self::Plain(_))
     }
 
+    /// The protocol that the handshake has chosen. None if there is no such protocol, or not yet.
+    pub(super) fn protocol(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(wire) => wire.session.alpn_protocol(),
+        }
+    }
+
     /// Plain bytes; 0 is the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {

@@ -11,16 +11,21 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 use testbed::dsp::{self, BidFault, DspAct, DspBehaviour, DspProfile, Fleet};
-use testbed::server::{Cut, ServerOptions, ServerTls};
+use testbed::server::{Cut, ServedVersions, ServerOptions, ServerTls};
 
 use super::fixture::{BODY, answer, ask, assert_bid, assert_closed, bidding, connect, post, until};
+use super::http2::FrameClient;
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
 fn secure(profile: DspProfile) -> (Fleet, String) {
+    secure_with(profile, ServedVersions::Both)
+}
+
+fn secure_with(profile: DspProfile, http: ServedVersions) -> (Fleet, String) {
     let (tls, authority) =
         ServerTls::generated(IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a certificate");
-    let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
+    let options = ServerOptions { tls: Some(tls), http, ..ServerOptions::default() };
     (dsp::start(vec![profile], &options).expect("a fleet"), authority)
 }
 
@@ -30,14 +35,28 @@ fn client_of(
     versions: &[&'static SupportedProtocolVersion],
     name: &'static str,
 ) -> Client {
+    offering(fleet, authority, ClientOffer { versions, name, protocols: &[] })
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy)]
+struct ClientOffer<'a> {
+    versions: &'a [&'static SupportedProtocolVersion],
+    name: &'static str,
+    protocols: &'a [&'a str],
+}
+
+fn offering(fleet: &Fleet, authority: &str, offer: ClientOffer<'_>) -> Client {
+    let ClientOffer { versions, name, protocols } = offer;
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_slice(authority.as_bytes()).expect("PEM");
     roots.add(certificate).expect("an authority");
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(versions)
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let name = ServerName::try_from(name).expect("a name");
     let session = ClientConnection::new(Arc::new(config), name).expect("a session");
     StreamOwned::new(session, connect(fleet))
@@ -148,4 +167,39 @@ fn certificates_can_be_given_and_notices_lead_back_under_tls() {
     write!(client, "GET {target} HTTP/1.1\r\n\r\n").expect("sent");
     assert_eq!(answer(&mut client).0, 204);
     assert_eq!(fleet.stats().total().win.calls, 1);
+}
+
+#[test]
+fn alpn_chooses_the_version_of_http() {
+    let check = |http: ServedVersions, protocols: &[&str], want: Option<&str>| {
+        let (fleet, authority) = secure_with(DspProfile { bid_bytes: 50_000, ..bidding() }, http);
+        let versions = rustls::ALL_VERSIONS;
+        let offer = ClientOffer { versions, name: "localhost", protocols };
+        let mut client = offering(&fleet, &authority, offer);
+        while client.conn.is_handshaking() {
+            if client.conn.complete_io(&mut client.sock).is_err() {
+                return assert_eq!(want, None, "{http:?} {protocols:?}");
+            }
+        }
+        let chosen = client.conn.alpn_protocol().map(<[u8]>::to_vec);
+        if chosen.as_deref() == Some(b"h2") {
+            assert_eq!(want, Some("h2"));
+            let settings = [(4, 1 << 20)];
+            let mut client = FrameClient::over(client, &settings);
+            client.ask(1, "req-1");
+            assert_bid((200, client.answer(1).text()), "req-1");
+        } else {
+            assert_eq!(want, Some("http/1.1"));
+            ask(&mut client, "req-1");
+            assert_bid(answer(&mut client), "req-1");
+        }
+    };
+    check(ServedVersions::Both, &["h2", "http/1.1"], Some("h2"));
+    check(ServedVersions::Both, &["http/1.1", "h2"], Some("h2"));
+    check(ServedVersions::Both, &["http/1.1"], Some("http/1.1"));
+    check(ServedVersions::Both, &[], Some("http/1.1"));
+    check(ServedVersions::Http1, &["h2", "http/1.1"], Some("http/1.1"));
+    check(ServedVersions::Http1, &["h2"], None);
+    check(ServedVersions::Http2, &["h2", "http/1.1"], Some("h2"));
+    check(ServedVersions::Http2, &["http/1.1"], None);
 }

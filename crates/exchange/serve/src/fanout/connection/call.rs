@@ -16,7 +16,7 @@ pub(in crate::fanout) trait CallMessage {
 }
 
 /// How a call has ended on its connection.
-pub(super) enum CallEnd<'b> {
+pub(super) enum ConnectionCallEnd<'b> {
     /// A whole answer.
     Answer { status: u16, coding: Coding, body: &'b [u8] },
     /// The DSP has not seen the call, or may not have: it can be repeated once.

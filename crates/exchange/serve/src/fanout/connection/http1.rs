@@ -2,7 +2,7 @@
 
 use exchange_core::record::CallOutcome;
 
-use super::call::CallEnd;
+use super::call::ConnectionCallEnd;
 use crate::fanout::answer::{AnswerError, AnswerProgress, AnswerReader};
 
 /// A read of fewer bytes that does not end the answer counts as small.
@@ -51,7 +51,7 @@ impl<C> Http1<C> {
         bytes: &[u8],
         small_reads_max: u32,
         has_unsent: bool,
-        on_end: impl FnOnce(C, CallEnd<'_>),
+        on_end: impl FnOnce(C, ConnectionCallEnd<'_>),
     ) -> Http1Progress {
         let Some(call) = self.call.take() else {
             return Http1Progress::Ended; // Nothing was asked.
@@ -65,10 +65,13 @@ impl<C> Http1<C> {
                     return Http1Progress::Partial;
                 }
                 let error = &"the answer trickles in";
-                on_end(call, CallEnd::Failed { outcome: CallOutcome::Trickle, error });
+                on_end(call, ConnectionCallEnd::Failed { outcome: CallOutcome::Trickle, error });
             }
             Ok(AnswerProgress::Done { head, body, surplus }) => {
-                on_end(call, CallEnd::Answer { status: head.status, coding: head.coding, body });
+                on_end(
+                    call,
+                    ConnectionCallEnd::Answer { status: head.status, coding: head.coding, body },
+                );
                 // An answer before the whole request was sent leaves the connection out of step.
                 if head.keep_alive && surplus == 0 && !has_unsent {
                     self.answer.reset();
@@ -81,7 +84,7 @@ impl<C> Http1<C> {
                     AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => CallOutcome::TooLarge,
                     AnswerError::Malformed(_) | AnswerError::Truncated => CallOutcome::Malformed,
                 };
-                on_end(call, CallEnd::Failed { outcome, error: &error });
+                on_end(call, ConnectionCallEnd::Failed { outcome, error: &error });
             }
         }
         Http1Progress::Ended
@@ -89,20 +92,27 @@ impl<C> Http1<C> {
 
     /// Handles the peer's close or a failure. A connection that was `reused` may have been closed
     /// by the DSP without seeing the request.
-    pub(super) fn on_end(&mut self, reused: bool, on_end: impl FnOnce(C, CallEnd<'_>)) {
+    pub(super) fn on_end(&mut self, reused: bool, on_end: impl FnOnce(C, ConnectionCallEnd<'_>)) {
         let Some(call) = self.call.take() else { return };
         if !self.answer.has_begun() {
             let error = "the connection ended before the answer began";
-            let end = if reused { CallEnd::Unseen { error } } else { CallEnd::Lost { error } };
+            let end = if reused {
+                ConnectionCallEnd::Unseen { error }
+            } else {
+                ConnectionCallEnd::Lost { error }
+            };
             return on_end(call, end);
         }
         match self.answer.end() {
             Ok(AnswerProgress::Done { head, body, .. }) => {
-                on_end(call, CallEnd::Answer { status: head.status, coding: head.coding, body });
+                on_end(
+                    call,
+                    ConnectionCallEnd::Answer { status: head.status, coding: head.coding, body },
+                );
             }
             Ok(AnswerProgress::Partial) | Err(_) => {
                 let (outcome, error) = (CallOutcome::Malformed, &AnswerError::Truncated);
-                on_end(call, CallEnd::Failed { outcome, error });
+                on_end(call, ConnectionCallEnd::Failed { outcome, error });
             }
         }
     }

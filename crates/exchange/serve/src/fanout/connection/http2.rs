@@ -9,7 +9,7 @@ use http2::{
 };
 use tokio::time::Instant;
 
-use super::call::CallEnd;
+use super::call::ConnectionCallEnd;
 use crate::fanout::answer::Coding;
 
 /// Streams that may be reset at once, and per second. nghttp2's servers take 1,000 and 33 per second
@@ -117,7 +117,7 @@ impl<C: StreamCall> Http2<C> {
         &mut self,
         bytes: &[u8],
         now: Instant,
-        on_end: &mut impl FnMut(C, CallEnd<'_>),
+        on_end: &mut impl FnMut(C, ConnectionCallEnd<'_>),
         coding: impl Fn(&C) -> Coding,
     ) -> Result<(), Http2Error> {
         self.read_at = now;
@@ -130,35 +130,41 @@ impl<C: StreamCall> Http2<C> {
             // What was not sent may be repeated; the other calls fail for this reason.
             self.client.end(error.code, |call, end| match end {
                 StreamEnd::Unprocessed => on_end(call, UNSEEN),
-                _ => on_end(call, CallEnd::Failed { outcome: CallOutcome::Malformed, error }),
+                _ => on_end(
+                    call,
+                    ConnectionCallEnd::Failed { outcome: CallOutcome::Malformed, error },
+                ),
             });
         }
         received
     }
 
     /// Ends all calls with their connection.
-    pub(super) fn on_end(&mut self, on_end: &mut impl FnMut(C, CallEnd<'_>)) {
+    pub(super) fn on_end(&mut self, on_end: &mut impl FnMut(C, ConnectionCallEnd<'_>)) {
         self.client.end(Http2ErrorCode::NO_ERROR, |call, end| match end {
             StreamEnd::Unprocessed => on_end(call, UNSEEN),
             StreamEnd::Lost { has_begun: true } => {
                 let error = &"the connection ended within the answer";
-                on_end(call, CallEnd::Failed { outcome: CallOutcome::Malformed, error });
+                on_end(call, ConnectionCallEnd::Failed { outcome: CallOutcome::Malformed, error });
             }
             _ => {
                 let error = "the connection ended before the answer began";
-                on_end(call, CallEnd::Lost { error });
+                on_end(call, ConnectionCallEnd::Lost { error });
             }
         });
     }
 }
 
-const UNSEEN: CallEnd<'static> = CallEnd::Unseen { error: "the DSP did not process the call" };
+const UNSEEN: ConnectionCallEnd<'static> =
+    ConnectionCallEnd::Unseen { error: "the DSP did not process the call" };
 
 /// Passes what a stream's end means for its call.
-fn with_call_end(end: StreamEnd<'_>, coding: Coding, pass: impl FnOnce(CallEnd<'_>)) {
-    let failed = |outcome, error| CallEnd::Failed { outcome, error };
+fn with_call_end(end: StreamEnd<'_>, coding: Coding, pass: impl FnOnce(ConnectionCallEnd<'_>)) {
+    let failed = |outcome, error| ConnectionCallEnd::Failed { outcome, error };
     match end {
-        StreamEnd::Response { status, body } => pass(CallEnd::Answer { status, coding, body }),
+        StreamEnd::Response { status, body } => {
+            pass(ConnectionCallEnd::Answer { status, coding, body })
+        }
         StreamEnd::Unprocessed => pass(UNSEEN),
         StreamEnd::Reset(code) => {
             let error = format_args!("the DSP resets the stream: {code}");
