@@ -366,7 +366,7 @@ impl DspConnection {
         now: Instant,
     ) -> ReadProgress {
         let mut on_end = |call: ConnectionCall, end: ConnectionCallEnd<'_>| {
-            self.end_call(call, &end, inflater, now)
+            self.end_call(call, &end, inflater, now);
         };
         match &mut *self.protocol.borrow_mut() {
             Protocol::Http1(http1) => {
@@ -400,7 +400,7 @@ impl DspConnection {
     /// Handles the peer's close or a failure.
     fn on_connection_end(&self, inflater: &mut Inflater, now: Instant) {
         let mut on_end = |call: ConnectionCall, end: ConnectionCallEnd<'_>| {
-            self.end_call(call, &end, inflater, now)
+            self.end_call(call, &end, inflater, now);
         };
         match &mut *self.protocol.borrow_mut() {
             Protocol::Http1(http1) => http1.on_end(self.reused.get(), on_end),

@@ -163,7 +163,7 @@ fn with_call_end(end: StreamEnd<'_>, coding: Coding, pass: impl FnOnce(Connectio
     let failed = |outcome, error| ConnectionCallEnd::Failed { outcome, error };
     match end {
         StreamEnd::Response { status, body } => {
-            pass(ConnectionCallEnd::Answer { status, coding, body })
+            pass(ConnectionCallEnd::Answer { status, coding, body });
         }
         StreamEnd::Unprocessed => pass(UNSEEN),
         StreamEnd::Reset(code) => {
