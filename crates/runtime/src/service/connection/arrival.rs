@@ -35,7 +35,8 @@ impl ArrivalClock {
         self.0.take()
     }
 
-    /// When the kernel received the last bytes read, whoever took it: where requests overlap.
+    /// When the kernel received the last bytes read. For requests that overlap: it stays available to
+    /// the next one.
     pub fn last(&self) -> Option<Instant> {
         self.0.get()
     }

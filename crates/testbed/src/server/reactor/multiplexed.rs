@@ -125,7 +125,7 @@ impl MultiplexedConnection {
         }
     }
 
-    /// Fills the thread's buffer once, behind what is left of the last read.
+    /// Fills the thread's buffer once, after the unused bytes of the last read.
     fn read(&mut self, context: &mut ThreadContext<'_, impl SimulatedService>) -> io::Result<()> {
         let mut input = std::mem::take(&mut context.buffers.input);
         let received = self.fill(&mut input);

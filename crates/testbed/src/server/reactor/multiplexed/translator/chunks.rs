@@ -15,7 +15,7 @@ pub(super) enum ChunkPart<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChunkDecoder {
     phase: ChunkPhase,
-    /// Size of the chunk, or what is left of it.
+    /// Size of the chunk as far as it is read, then its bytes still to come.
     left: u64,
     /// Digits of the size, or bytes of the trailer's line.
     count: u32,
