@@ -222,13 +222,18 @@ impl ClientConnection {
         let activity = open.activity();
         let is_http2 = match &stream {
             ConnectionStream::Plain(stream) if H::PRIOR_KNOWLEDGE => {
-                let begins = begins_http2(stream.get_ref().get_ref());
-                tokio::select! {
-                    begins = activity.limited(&timeouts, begins) => match begins {
-                        Ok(begins) => begins,
-                        Err(end) => return debug!(%end, "connection closed"),
-                    },
-                    _ = shutdown.started() => return,
+                let stream = stream.get_ref().get_ref();
+                // Boxed: idle connections of other services must not have room for it.
+                let begins = Box::pin(async {
+                    tokio::select! {
+                        begins = activity.limited(&timeouts, begins_http2(stream)) => Some(begins),
+                        _ = shutdown.started() => None,
+                    }
+                });
+                match begins.await {
+                    Some(Ok(begins)) => begins,
+                    Some(Err(end)) => return debug!(%end, "connection closed"),
+                    None => return,
                 }
             }
             stream => stream.is_http2(),
