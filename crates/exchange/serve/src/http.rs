@@ -69,7 +69,7 @@ impl ServiceShard for ExchangeShard {
             bytes_max: self.snapshot().config().inbound.head_max,
             fields_max: HEADERS_MAX,
         };
-        Box::pin(connection.serve_http(heads, ExchangeHttp(self)))
+        Box::pin(connection.serve_either_http(heads, ExchangeHttp(self)))
     }
 
     fn count_failed_handshake(&self) {
@@ -89,8 +89,6 @@ struct ExchangeHttp(Rc<ExchangeShard>);
 
 impl HttpService for ExchangeHttp {
     type Body = Full<Bytes>;
-
-    const PRIOR_KNOWLEDGE: bool = true;
 
     async fn answer(&self, request: HttpRequest) -> Response<Full<Bytes>> {
         let Self(shard) = self;

@@ -93,10 +93,6 @@ pub trait HttpService: 'static {
     /// with upgrades.
     const PASSES_ON: bool = false;
 
-    /// Whether a connection without TLS may begin with HTTP/2 (RFC 9113, section 3.3). Under TLS,
-    /// ALPN decides. Costs each connection a system call.
-    const PRIOR_KNOWLEDGE: bool = false;
-
     /// Answers a request, whose body arrives as a stream.
     fn answer(&self, request: HttpRequest) -> impl Future<Output = Response<Self::Body>>;
 
@@ -216,31 +212,52 @@ impl ClientConnection {
         &self.shutdown
     }
 
-    /// Serves HTTP until the connection ends, times out, or is idle in a drain.
-    pub async fn serve_http<H: HttpService>(self, heads: HeadLimits, service: H) {
-        let Self { stream, peer, timeouts, clock, shutdown, open, .. } = self;
-        let activity = open.activity();
-        let is_http2 = match &stream {
-            ConnectionStream::Plain(stream) if H::PRIOR_KNOWLEDGE => {
-                let stream = stream.get_ref().get_ref();
-                // Boxed: idle connections of other services must not have room for it.
-                let begins = Box::pin(async {
-                    tokio::select! {
-                        begins = activity.limited(&timeouts, begins_http2(stream)) => Some(begins),
-                        _ = shutdown.started() => None,
-                    }
-                });
-                match begins.await {
-                    Some(Ok(begins)) => begins,
-                    Some(Err(end)) => return debug!(%end, "connection closed"),
-                    None => return,
-                }
-            }
-            stream => stream.is_http2(),
+    /// Whether HTTP/2 was agreed on, or the first bytes, which remain to be read, are those of its
+    /// preface: no method of HTTP/1.1 is `PRI`. None if the connection ends before.
+    async fn begins_http2(&self) -> Option<bool> {
+        let ConnectionStream::Plain(stream) = &self.stream else {
+            return Some(self.stream.is_http2());
         };
+        let mut first = [0; 4];
+        let peek = stream.get_ref().get_ref().peek(&mut first);
+        let peeked = tokio::select! {
+            peeked = self.open.activity().limited(&self.timeouts, peek) => peeked,
+            _ = self.shutdown.started() => return None,
+        };
+        match peeked {
+            Ok(peeked) => Some(matches!(peeked, Ok(4)) && first == *b"PRI "),
+            Err(end) => {
+                debug!(%end, "connection closed");
+                None
+            }
+        }
+    }
+
+    /// Serves HTTP until the connection ends, times out, or is idle in a drain. Under TLS, ALPN chooses
+    /// the version; without, it is HTTP/1.1.
+    pub fn serve_http<H: HttpService>(
+        self,
+        heads: HeadLimits,
+        service: H,
+    ) -> impl Future<Output = ()> {
+        let is_http2 = self.stream.is_http2();
+        self.serve_version(heads, service, is_http2)
+    }
+
+    /// The same; without TLS, a connection that begins with the preface of HTTP/2 speaks HTTP/2
+    /// (RFC 9113, section 3.3). Costs each connection a system call.
+    pub async fn serve_either_http<H: HttpService>(self, heads: HeadLimits, service: H) {
+        if let Some(is_http2) = self.begins_http2().await {
+            Box::pin(self.serve_version(heads, service, is_http2)).await;
+        }
+    }
+
+    async fn serve_version<H: HttpService>(self, heads: HeadLimits, service: H, is_http2: bool) {
+        let Self { stream, peer, timeouts, clock, shutdown, open, .. } = self;
         let drain = async move {
             shutdown.started().await;
         };
+        let activity = open.activity();
         let upgrade = UpgradeSlot::default();
         let interim = (H::PASSES_ON && !is_http2).then(InterimSlot::default);
         let activity_of_requests = activity.clone();
@@ -323,13 +340,6 @@ impl<H: HttpService> HttpHandler for Requests<H> {
         }
         response
     }
-}
-
-/// Whether the first bytes of a connection, which remain to be read, are those of HTTP/2's preface.
-/// No method of HTTP/1.1 is `PRI`.
-async fn begins_http2(stream: &TcpStream) -> bool {
-    let mut first = [0; 4];
-    matches!(stream.peek(&mut first).await, Ok(4)) && first == *b"PRI "
 }
 
 impl<H: HttpService> PlainHandler for Requests<H> {
