@@ -77,7 +77,7 @@ pub(super) enum HeadProgress {
 /// What a DATA frame has achieved.
 pub(super) enum DataProgress {
     Partial,
-    /// The body is that of the response, or the frame's data if there is none.
+    /// The body is what the response holds. If it holds nothing, the body is the frame's data.
     Whole,
     Failed(StreamEnd<'static>),
 }
