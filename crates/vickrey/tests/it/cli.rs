@@ -411,12 +411,12 @@ fn a_hammer_at_a_wrong_path_fails_and_quotes_the_refusal() {
 /// The whole demo without a terminal: auctions run, impressions are sold, money is counted.
 #[test]
 fn the_demo_runs_to_its_end() {
-    let args = ["demo", "--duration", "3s", "--rate", "40", "--dsps", "50"];
+    let args = ["demo", "--duration", "3s", "--rate", "40", "--dsps", "20"];
     let output = run(&args);
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{out}{}", String::from_utf8_lossy(&output.stderr));
     for want in [
-        "50 simulated DSPs",
+        "20 simulated DSPs",
         "fill rate",
         "revenue by seat (USD)",
         "why bids lost",
