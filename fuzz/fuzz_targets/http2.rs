@@ -23,7 +23,7 @@ fn read(input: &[u8], size: usize) -> (Vec<(usize, String)>, Vec<u8>, bool) {
         Http2ClientOptions { body_bytes_max: BODY_MAX, streams_max: 16, small_frames_max: 8 };
     let mut client = Http2Client::new(&head, options);
     for index in 0..4 {
-        let asked = client.request(NumberedCall(index), 5, [&b"hello"[..]].into_iter());
+        let asked = client.request(NumberedCall(index), &[], 5, [&b"hello"[..]].into_iter());
         assert!(asked.is_ok());
     }
     client.mark_sent();

@@ -1,14 +1,16 @@
-//! Requests to servers other than DSPs: notices, other nodes, collectors, operators' listeners. A
-//! connection pool for HTTP/1.1 and HTTP/2, with or without TLS, that checks addresses right before
-//! it connects. It must not know the purpose of a request, nor when to retry.
+//! Requests to origins, providers, collectors and operators' listeners. A connection pool for HTTP/1.1
+//! and HTTP/2, with or without TLS, that checks addresses right before it connects. It must not know
+//! the purpose of a request, nor when to retry.
 
+mod connect;
 mod interim;
 mod stream;
 
+pub use connect::{AddressRule, Connector, ConnectorOptions, RequestError, ServerAt};
+pub use stream::TransportStream;
+
 use std::cell::RefCell;
 use std::error::Error;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,16 +23,11 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use ipnet::IpNet;
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-use self::stream::{ClientStream, HTTP2, OpenConnection, TransportStream};
-use crate::address::is_public;
+use self::stream::{ClientStream, OpenConnection};
 use crate::dns::Resolve;
 
 /// Most bytes of an unwanted body to read, so that its connection can be reused.
@@ -38,26 +35,6 @@ const UNWANTED_BYTES_MAX: usize = 64 * 1024;
 
 /// Turns of the runtime in which the idle connections of a replaced pool close.
 const CLOSING_TURNS: usize = 4;
-
-/// Addresses that the client may connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AddressRule {
-    /// All: the operator chose the host.
-    Any,
-    /// Public ones and these: somebody else chose the host.
-    PublicAnd(Vec<IpNet>),
-}
-
-impl AddressRule {
-    fn allows(&self, address: IpAddr) -> bool {
-        match self {
-            Self::Any => true,
-            Self::PublicAnd(networks) => {
-                is_public(address) || networks.iter().any(|network| network.contains(&address))
-            }
-        }
-    }
-}
 
 /// Limits and trust of a client.
 #[derive(Clone, Debug)]
@@ -76,38 +53,15 @@ pub struct ClientOptions {
     pub tls: Arc<ClientConfig>,
 }
 
-/// Why a request fails.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// The name does not resolve.
-    #[error("the host cannot be resolved: {0}")]
-    Unresolved(String),
-    /// No address is public or explicitly allowed.
-    #[error("{0} is not a public address")]
-    Forbidden(IpAddr),
-    /// No connection could be opened.
-    #[error("cannot connect: {0}")]
-    Unreachable(String),
-    /// Too many connections are open, to all servers.
-    #[error("too many connections are open")]
-    TooManyConnections,
-    /// The timeout passed.
-    #[error("no answer in time")]
-    TimedOut,
-    /// The response broke off, is too large, or is not HTTP.
-    #[error("no usable answer: {0}")]
-    Broken(String),
-}
-
 /// Makes requests from one thread's runtime.
 pub struct HttpClient {
     pool: RefCell<ConnectionPool>,
-    connector: Connector,
+    connector: PoolConnector,
     builder: legacy::Builder,
     timeout: Duration,
 }
 
-type ConnectionPool = legacy::Client<Connector, RequestBody>;
+type ConnectionPool = legacy::Client<PoolConnector, RequestBody>;
 
 /// The body of a request: in memory, or passed on up to a number of bytes.
 pub type RequestBody = Either<Full<Bytes>, Limited<Incoming>>;
@@ -123,12 +77,10 @@ impl HttpClient {
             addresses,
             tls,
         } = options;
-        let mut tls = (*tls).clone();
-        tls.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-        let tls = TlsConnector::from(Arc::new(tls));
+        let connector = Connector::new(ConnectorOptions { addresses, timeout, tls }, resolver);
         let open = Arc::default();
-        let options = ConnectorOptions { resolver, addresses, tls, timeout, connections_max, open };
-        let connector = Connector(Arc::new(options));
+        let connections = PoolConnections { connector, connections_max, open };
+        let connector = PoolConnector(Arc::new(connections));
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .pool_idle_timeout(idle_timeout)
@@ -202,19 +154,17 @@ fn cause(error: &legacy::Error) -> RequestError {
     RequestError::Broken(innermost.to_string())
 }
 
+/// Opens the pool's connections, and counts them.
 #[derive(Clone)]
-struct Connector(Arc<ConnectorOptions>);
+struct PoolConnector(Arc<PoolConnections>);
 
-struct ConnectorOptions {
-    resolver: Arc<dyn Resolve>,
-    addresses: AddressRule,
-    tls: TlsConnector,
-    timeout: Duration,
+struct PoolConnections {
+    connector: Connector,
     connections_max: usize,
     open: Arc<AtomicUsize>,
 }
 
-impl Service<Uri> for Connector {
+impl Service<Uri> for PoolConnector {
     type Response = TokioIo<ClientStream>;
     type Error = RequestError;
     type Future = Pin<Box<dyn Future<Output = Result<TokioIo<ClientStream>, RequestError>> + Send>>;
@@ -224,48 +174,20 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let options = Arc::clone(&self.0);
+        let connections = Arc::clone(&self.0);
         Box::pin(async move {
-            let connected = timeout(options.timeout, options.connect(&uri)).await;
-            connected.unwrap_or(Err(RequestError::TimedOut))
+            let open = connections.open().await?;
+            let is_tls = uri.scheme_str() == Some("https");
+            let host = uri.host().unwrap_or_default();
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+            let stream = connections.connector.connect(&ServerAt { is_tls, host, port }).await?;
+            Ok(TokioIo::new(ClientStream::new(stream, open)))
         })
     }
 }
 
-impl ConnectorOptions {
-    async fn connect(&self, uri: &Uri) -> Result<TokioIo<ClientStream>, RequestError> {
-        let open = self.open().await?;
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        let is_tls = uri.scheme_str() == Some("https");
-        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let name = is_tls.then(|| ServerName::try_from(host.to_owned())).transpose();
-        let name = name.map_err(|error| RequestError::Unreachable(error.to_string()))?;
-        let addresses = match host.parse() {
-            Ok(address) => vec![address],
-            Err(_) => self.resolver.resolve(host).await.map_err(RequestError::Unresolved)?,
-        };
-        let mut last = RequestError::Unresolved("it has no address".to_owned());
-        // Check the addresses in use: a second lookup could return others.
-        let (allowed, forbidden): (Vec<_>, Vec<_>) =
-            addresses.into_iter().partition(|address| self.addresses.allows(*address));
-        if let Some(address) = forbidden.last() {
-            last = RequestError::Forbidden(*address);
-        }
-        let until = Instant::now() + self.timeout;
-        for (at, address) in allowed.iter().enumerate() {
-            // An unresponsive address must leave time for the next ones.
-            let left = until.saturating_duration_since(Instant::now());
-            let share = if at + 1 < allowed.len() { left / 2 } else { left };
-            let connecting = self.connect_to(SocketAddr::new(*address, port), name.clone());
-            last = match timeout(share, connecting).await {
-                Ok(Ok(stream)) => return Ok(TokioIo::new(ClientStream::new(stream, open))),
-                Ok(Err(error)) => RequestError::Unreachable(error.to_string()),
-                Err(_) => RequestError::TimedOut,
-            };
-        }
-        Err(last)
-    }
-
+impl PoolConnections {
     /// Counts a connection as open, once there is room: idle ones of a replaced pool close soon.
     async fn open(&self) -> Result<OpenConnection, RequestError> {
         for _ in 0..CLOSING_TURNS {
@@ -275,23 +197,6 @@ impl ConnectorOptions {
             tokio::task::yield_now().await;
         }
         Err(RequestError::TooManyConnections)
-    }
-
-    /// With TLS if the server has a `name` to verify.
-    async fn connect_to(
-        &self,
-        address: SocketAddr,
-        name: Option<ServerName<'static>>,
-    ) -> io::Result<TransportStream> {
-        let socket = TcpStream::connect(address).await?;
-        socket.set_nodelay(true)?;
-        Ok(match name {
-            None => TransportStream::Plain(socket),
-            Some(name) => {
-                let stream = self.tls.connect(name, socket).await?;
-                TransportStream::Tls(Box::new(stream))
-            }
-        })
     }
 }
 

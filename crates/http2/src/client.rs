@@ -150,8 +150,8 @@ impl<C: StreamCall> Http2Client<C> {
         Ok(())
     }
 
-    /// Adds a request to the output; returns its stream. The body is `parts`, `length` bytes
-    /// together.
+    /// Adds a request to the output; returns its stream. Its own `fields`, with names in lower case,
+    /// follow those of all requests. The body is `parts`, `length` bytes together.
     ///
     /// # Errors
     /// There is no room; nothing was added.
@@ -161,6 +161,7 @@ impl<C: StreamCall> Http2Client<C> {
     pub fn request<'p>(
         &mut self,
         call: C,
+        fields: &[(&str, &str)],
         length: usize,
         parts: impl Iterator<Item = &'p [u8]>,
     ) -> Result<u32, (C, StreamRefusal)> {
@@ -169,7 +170,7 @@ impl<C: StreamCall> Http2Client<C> {
             (Err(refusal), _) => return Err((call, refusal)),
             (Ok(()), None) => return Err((call, StreamRefusal::GoingAway)),
         };
-        self.head.write(&mut self.output, id, length);
+        self.head.write(&mut self.output, id, fields, length);
         self.write_body(id, length, parts);
         self.send_window -= u32::try_from(length).expect("the window has room");
         self.streams.open(Response::new(call));
@@ -179,9 +180,6 @@ impl<C: StreamCall> Http2Client<C> {
 
     fn write_body<'p>(&mut self, id: u32, length: usize, parts: impl Iterator<Item = &'p [u8]>) {
         let (mut left, mut in_frame) = (length, 0);
-        if length == 0 {
-            frame::write_data(&mut self.output, id, &[], true);
-        }
         for mut part in parts {
             while !part.is_empty() {
                 if in_frame == 0 {

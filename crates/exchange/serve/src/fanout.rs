@@ -6,7 +6,7 @@
 //! dropped, so that they reach no other auction.
 
 pub mod answer;
-mod connection;
+pub(crate) mod connection;
 mod endpoint;
 mod health;
 mod inbox;
@@ -14,7 +14,7 @@ pub mod inflate;
 mod peer;
 mod pool;
 mod round;
-mod sockets;
+pub(crate) mod sockets;
 
 pub use endpoint::{Addresses, Endpoint, EndpointOptions};
 pub use health::Backoff;

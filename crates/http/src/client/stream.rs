@@ -35,8 +35,11 @@ impl Drop for OpenConnection {
     }
 }
 
-pub(super) enum TransportStream {
+/// An open connection.
+pub enum TransportStream {
+    /// Without TLS.
     Plain(TcpStream),
+    /// After the handshake.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

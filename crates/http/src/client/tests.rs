@@ -1,12 +1,14 @@
 //! Requests to scripted servers, over real sockets.
 
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use hyper::StatusCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 
+use super::stream::HTTP2;
 use super::*;
 use crate::address::parse_network;
 use crate::dns::Resolved;

@@ -1,7 +1,9 @@
 //! The head of a connection's requests. Its constant fields are sent once, and then named by their
-//! indexes; each request adds its `content-length`.
+//! indexes; each request adds its own, and its `content-length`.
 
-use crate::frame::{self, END_HEADERS, FrameHeader, FrameType, PAYLOAD_BYTES_MAX};
+use crate::frame::{
+    self, END_HEADERS, END_STREAM, FRAME_HEADER_BYTES, FrameHeader, FrameType, PAYLOAD_BYTES_MAX,
+};
 use crate::hpack::{
     ENTRY_OVERHEAD, Indexing, STATIC_LENGTH, TABLE_BYTES_DEFAULT, static_index, write_indexed,
     write_literal, write_literal_name, write_size_update, write_string,
@@ -22,7 +24,8 @@ impl std::fmt::Debug for RequestHead {
 }
 
 impl RequestHead {
-    /// A head of these fields, without `content-length`.
+    /// A head of these fields, without `content-length`. If requests have pseudo-header fields of
+    /// their own, it may have no others.
     pub fn new<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
         let field = |(name, value): (&str, &str)| {
             (name.to_ascii_lowercase().into_bytes().into(), value.as_bytes().into())
@@ -36,17 +39,24 @@ pub(super) struct HeadEncoder {
     head: RequestHead,
     /// Size of the server's table that we use.
     table_bytes: usize,
-    /// The fields of the next request, if they differ from those of later ones, up to the value of
-    /// `content-length`.
+    /// The constant fields of the next request, if they differ from those of later ones.
     first: Option<Vec<u8>>,
     later: Vec<u8>,
+    /// The name of `content-length`.
+    length_name: Vec<u8>,
 }
 
 impl HeadEncoder {
     pub(super) fn new(head: &RequestHead) -> Self {
-        let head = head.clone();
-        let mut encoder =
-            Self { head, table_bytes: TABLE_BYTES_DEFAULT, first: None, later: Vec::new() };
+        let mut length_name = Vec::new();
+        write_literal_name(&mut length_name, b"content-length", Indexing::Without);
+        let mut encoder = Self {
+            head: head.clone(),
+            table_bytes: TABLE_BYTES_DEFAULT,
+            first: None,
+            later: Vec::new(),
+            length_name,
+        };
         encoder.begin(Vec::new());
         encoder
     }
@@ -99,28 +109,40 @@ impl HeadEncoder {
                 }
             }
         }
-        for fields in [&mut first, &mut later] {
-            write_literal_name(fields, b"content-length", Indexing::Without);
-        }
         (self.first, self.later) = (Some(first), later);
     }
 
-    /// Appends the header block of a request with a body of `length` bytes.
-    pub(super) fn write(&mut self, out: &mut Vec<u8>, stream: u32, length: usize) {
-        let first = self.first.take();
-        let fields = first.as_ref().unwrap_or(&self.later);
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(length).as_bytes();
-        let length = fields.len() + 1 + digits.len();
-        if length > PAYLOAD_BYTES_MAX {
-            let mut block = fields.clone();
-            write_string(&mut block, digits);
-            return frame::write_headers(out, stream, &block, false);
+    /// Appends the head of a request, whose own `fields` follow the constant ones, with a body of
+    /// `length` bytes. Without a body it ends the stream.
+    pub(super) fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        stream: u32,
+        fields: &[(&str, &str)],
+        length: usize,
+    ) {
+        let start = out.len();
+        out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+        out.extend_from_slice(self.first.as_ref().unwrap_or(&self.later));
+        self.first = None;
+        for (name, value) in fields {
+            write_literal(out, name.as_bytes(), value.as_bytes(), Indexing::Without);
+        }
+        if length > 0 {
+            let mut digits = itoa::Buffer::new();
+            out.extend_from_slice(&self.length_name);
+            write_string(out, digits.format(length).as_bytes());
+        }
+        let end_stream = length == 0;
+        let block = &out[start + FRAME_HEADER_BYTES..];
+        if block.len() > PAYLOAD_BYTES_MAX {
+            let block = block.to_vec();
+            out.truncate(start);
+            return frame::write_headers(out, stream, &block, end_stream);
         }
         let kind = FrameType::Headers as u8;
-        let header = FrameHeader { length, kind, flags: END_HEADERS, stream };
-        out.extend_from_slice(&header.to_bytes());
-        out.extend_from_slice(fields);
-        write_string(out, digits);
+        let flags = if end_stream { END_HEADERS | END_STREAM } else { END_HEADERS };
+        let header = FrameHeader { length: block.len(), kind, flags, stream };
+        out[start..start + FRAME_HEADER_BYTES].copy_from_slice(&header.to_bytes());
     }
 }

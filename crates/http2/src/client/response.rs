@@ -17,6 +17,9 @@ pub trait StreamCall {
     /// Takes a field of the final response's head. Names are in lower case; neither pseudo-header
     /// fields nor `content-length` are passed.
     fn on_field(&mut self, name: &[u8], value: &[u8]);
+
+    /// The final response's head is valid; its body may still fail.
+    fn on_status(&mut self, _status: u16) {}
 }
 
 /// How a stream has ended.
@@ -142,6 +145,7 @@ impl<C: StreamCall> Response<C> {
             Some(status) if status >= 200 => {
                 self.phase = ResponsePhase::Body;
                 self.status = status;
+                self.call.on_status(status);
                 self.length = fields.length.filter(|_| !matches!(status, 204 | 304));
                 match end_stream {
                     true if self.has_length(0) => Whole,

@@ -30,7 +30,7 @@ fn client() -> TestClient {
 }
 
 fn ask(client: &mut TestClient, name: &'static str) -> Result<u32, StreamRefusal> {
-    let asked = client.request(TestCall(name), 5, [&b"he"[..], b"llo"].into_iter());
+    let asked = client.request(TestCall(name), &[], 5, [&b"he"[..], b"llo"].into_iter());
     asked.map_err(|(_, refusal)| refusal)
 }
 

@@ -24,7 +24,7 @@ fn client() -> Http2Client<StreamId> {
     let options = Http2ClientOptions { body_bytes_max: 4096, streams_max: 16, small_frames_max: 8 };
     let mut client = Http2Client::new(&head, options);
     for call in 0..CALLS {
-        let stream = client.request(StreamId(2 * call + 1), 5, std::iter::once(&b"hello"[..]));
+        let stream = client.request(StreamId(2 * call + 1), &[], 5, std::iter::once(&b"hello"[..]));
         assert!(stream.is_ok());
     }
     client.mark_sent();
@@ -168,7 +168,7 @@ fn calls_that_were_never_sent_are_unprocessed() {
             if call == sent {
                 client.mark_sent();
             }
-            let asked = client.request(StreamId(2 * call + 1), 2, std::iter::once(&b"{}"[..]));
+            let asked = client.request(StreamId(2 * call + 1), &[], 2, std::iter::once(&b"{}"[..]));
             assert!(asked.is_ok());
         }
         if sent == CALLS {

@@ -20,8 +20,10 @@ struct Answer {
     fields: Vec<(String, String)>,
     /// Bytes of each DATA frame.
     pieces: Vec<usize>,
-    /// Bytes of the request after the index.
-    padding: usize,
+    /// Bytes of the request's body.
+    body: usize,
+    /// Bytes of a field of the request's own.
+    own: usize,
     ending: Ending,
 }
 
@@ -57,11 +59,13 @@ fn answers() -> impl Strategy<Value = Vec<Answer>> {
         1 => Just(Ending::Refused),
         1 => Just(Ending::Cancelled),
     ];
-    let answer =
-        (200..600u16, vec((name, value), 0..6), vec(0..20_000usize, 0..3), 0..9_000usize, ending);
-    let answer = answer.prop_map(|(status, fields, pieces, padding, ending)| {
+    let body = prop_oneof![1 => Just(0), 3 => 1..9_000usize];
+    // The longest does not fit one frame.
+    let own = prop_oneof![12 => 0..300usize, 1 => Just(30_000)];
+    let response = (200..600u16, vec((name, value), 0..6), vec(0..20_000usize, 0..3), ending);
+    let answer = (response, body, own).prop_map(|((status, fields, pieces, ending), body, own)| {
         let pieces = if matches!(status, 204 | 304) { Vec::new() } else { pieces };
-        Answer { status, fields, pieces, padding, ending }
+        Answer { status, fields, pieces, body, own, ending }
     });
     vec(answer, 1..40)
 }
@@ -69,6 +73,7 @@ fn answers() -> impl Strategy<Value = Vec<Answer>> {
 async fn serve(socket: DuplexStream, answers: Vec<Answer>, streams_max: u32, table: u32) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(streams_max).header_table_size(table);
+    builder.max_header_list_size(64 * 1024);
     let mut connection = builder.handshake::<_, Bytes>(socket).await.expect("a handshake");
     while let Some(accepted) = connection.accept().await {
         let (request, respond) = accepted.expect("the client is right");
@@ -83,11 +88,13 @@ async fn respond_to(
 ) {
     assert_eq!(request.uri().path(), "/bid");
     assert_eq!(request.headers()["x-api-key"], "secret");
-    let length: usize = request.headers()["content-length"]
-        .to_str()
-        .expect("it is valid")
-        .parse()
-        .expect("it is valid");
+    let number = |name: &str| {
+        let value = request.headers().get(name)?.to_str().expect("it is text");
+        Some(value.parse::<usize>().expect("it is a number"))
+    };
+    let length = number("content-length");
+    let answer = &answers[number("x-index").expect("it has an index")];
+    assert_eq!(request.headers()["x-own"].len(), answer.own);
     let mut body = request.into_body();
     let mut read = Vec::new();
     while let Some(data) = body.data().await {
@@ -95,9 +102,8 @@ async fn respond_to(
         body.flow_control().release_capacity(data.len()).expect("it was taken");
         read.extend_from_slice(&data);
     }
-    assert_eq!(read.len(), length);
-    let index = u64::from_be_bytes(read[..8].try_into().expect("it is valid"));
-    let answer = &answers[usize::try_from(index).expect("it is valid")];
+    assert_eq!(read.len(), answer.body);
+    assert_eq!(length, (answer.body > 0).then_some(answer.body));
     match answer.ending {
         Ending::Refused => return respond.send_reset(h2::Reason::REFUSED_STREAM),
         Ending::Cancelled => return respond.send_reset(h2::Reason::CANCEL),
@@ -138,16 +144,28 @@ fn want(answer: &Answer) -> String {
     }
 }
 
+const PSEUDO: [(&str, &str); 3] =
+    [(":method", "POST"), (":scheme", "http"), (":authority", "dsp.test")];
+const REST: [(&str, &str); 3] =
+    [(":path", "/bid"), ("content-type", "application/json"), ("x-api-key", "secret")];
+
+/// How a client asks.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    /// Bytes of a read.
+    piece: usize,
+    /// Whether each request has a path of its own, as notices have.
+    own_path: bool,
+}
+
 /// Asks for all answers, as many at a time as there is room for.
-async fn ask(mut socket: DuplexStream, answers: &[Answer], piece: usize) -> HashMap<usize, String> {
-    let head = RequestHead::new([
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":authority", "dsp.test"),
-        (":path", "/bid"),
-        ("content-type", "application/json"),
-        ("x-api-key", "secret"),
-    ]);
+async fn ask(
+    mut socket: DuplexStream,
+    answers: &[Answer],
+    Asking { piece, own_path }: Asking,
+) -> HashMap<usize, String> {
+    let (constant, own) = if own_path { (&[][..], &REST[..]) } else { (&REST[..], &[][..]) };
+    let head = RequestHead::new(PSEUDO.iter().chain(constant).copied());
     let options =
         Http2ClientOptions { body_bytes_max: BODY_MAX, streams_max: 30, small_frames_max: 8 };
     let mut client = Http2Client::new(&head, options);
@@ -156,11 +174,13 @@ async fn ask(mut socket: DuplexStream, answers: &[Answer], piece: usize) -> Hash
     while ends.len() < answers.len() {
         while let Some(&next) = waiting.front() {
             let answer = &answers[next];
-            let index = (next as u64).to_be_bytes();
-            let padding = vec![b' '; answer.padding];
+            let (index, own_value) = (next.to_string(), "o".repeat(answer.own));
+            let mut fields = own.to_vec();
+            fields.extend([("x-index", &*index), ("x-own", &*own_value)]);
+            let body = vec![b' '; answer.body];
             let call = Asked { index: next, ..Asked::default() };
-            let parts = [&index[..], &padding].into_iter();
-            match client.request(call, 8 + answer.padding, parts) {
+            let (first, second) = body.split_at(answer.body / 3);
+            match client.request(call, &fields, answer.body, [first, second].into_iter()) {
                 Ok(_) => drop(waiting.pop_front()),
                 Err((_, StreamRefusal::GoingAway)) => panic!("the server goes away"),
                 Err(_) => break,
@@ -201,12 +221,13 @@ proptest! {
         streams_max in 1..40u32,
         table in prop_oneof![Just(0u32), Just(40), Just(200), Just(4096), Just(65_536)],
         piece in prop_oneof![1..64usize, Just(65_536)],
+        own_path: bool,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let ends = runtime.block_on(async {
             let (ours, theirs) = tokio::io::duplex(1 << 22);
             let server = tokio::spawn(serve(theirs, answers.clone(), streams_max, table));
-            let ends = ask(ours, &answers, piece).await;
+            let ends = ask(ours, &answers, Asking { piece, own_path }).await;
             server.abort();
             ends
         });

@@ -43,10 +43,31 @@ pub struct AnswerHead {
     pub status: u16,
     /// Whether the connection may carry another request.
     pub keep_alive: bool,
+    /// Those that matter over either version of HTTP.
+    pub fields: AnswerFields,
+}
+
+/// Header fields of an answer that matter over either version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerFields {
     /// How the body is compressed.
     pub coding: Coding,
     /// The answering node, from [`NODE_HEADER`].
     pub node: Option<u32>,
+}
+
+impl AnswerFields {
+    const NONE: Self = Self { coding: Coding::Identity, node: None };
+
+    /// Takes a field; names are compared without regard to case.
+    pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
+        let value = value.trim_ascii();
+        if name.eq_ignore_ascii_case(b"content-encoding") {
+            self.coding = Coding::of(value);
+        } else if name.eq_ignore_ascii_case(NODE_HEADER.as_bytes()) {
+            self.node = std::str::from_utf8(value).ok().and_then(|node| node.parse().ok());
+        }
+    }
 }
 
 /// How a body is compressed (RFC 9110, section 8.4).
@@ -62,7 +83,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    pub(super) fn of(value: &[u8]) -> Self {
+    fn of(value: &[u8]) -> Self {
         let is = |name: &str| value.eq_ignore_ascii_case(name.as_bytes());
         if is("") || is("identity") {
             Self::Identity
@@ -131,7 +152,7 @@ impl AnswerReader {
     pub const fn new(body_max: usize) -> Self {
         Self {
             state: AnswerState::Head,
-            head: AnswerHead { status: 0, keep_alive: false, coding: Coding::Identity, node: None },
+            head: AnswerHead { status: 0, keep_alive: false, fields: AnswerFields::NONE },
             interim: 0,
             pending: Vec::new(),
             body: Vec::new(),
@@ -147,6 +168,11 @@ impl AnswerReader {
     /// Whether a byte of the answer has arrived.
     pub fn has_begun(&self) -> bool {
         self.state != AnswerState::Head || !self.pending.is_empty() || self.interim > 0
+    }
+
+    /// Status of the final head, once it has arrived, also if the rest is unusable.
+    pub fn status(&self) -> Option<u16> {
+        Some(self.head.status).filter(|status| *status > 0)
     }
 
     /// Reads more. Requires a [`AnswerReader::reset`] after an error or [`AnswerProgress::Done`].
@@ -260,12 +286,12 @@ impl AnswerReader {
                 _ => Ok(Some((length, None))),
             };
         }
-        let fields = Fields::of(response.headers)?;
+        let framed = Framed::of(response.headers)?;
         let keep_alive = match response.version {
-            Some(1) => !fields.close,
+            Some(1) => !framed.close,
             _ => false,
         };
-        let framing = match (status, fields.chunked, fields.length) {
+        let framing = match (status, framed.chunked, framed.length) {
             (204 | 304, _, _) => Framing::Sized(0),
             (_, true, Some(_)) => return Err(AnswerError::Malformed("two body lengths")),
             (_, true, None) => Framing::Chunked,
@@ -273,7 +299,7 @@ impl AnswerReader {
             (_, false, None) => Framing::UntilClose,
         };
         let keep_alive = keep_alive && !matches!(framing, Framing::UntilClose);
-        self.head = AnswerHead { status, keep_alive, coding: fields.coding, node: fields.node };
+        self.head = AnswerHead { status, keep_alive, fields: framed.fields };
         Ok(Some((length, Some(framing))))
     }
 
@@ -401,43 +427,41 @@ fn chunk_size(line: &[u8]) -> Result<usize, AnswerError> {
     usize::from_str_radix(text, 16).map_err(|_| AnswerError::BodyTooLarge)
 }
 
+/// What a head says.
 #[derive(Default)]
-struct Fields {
+struct Framed {
     length: Option<usize>,
     chunked: bool,
     close: bool,
-    coding: Coding,
-    node: Option<u32>,
+    fields: AnswerFields,
 }
 
-impl Fields {
+impl Framed {
     fn of(headers: &[httparse::Header<'_>]) -> Result<Self, AnswerError> {
-        let mut fields = Self::default();
+        let mut framed = Self::default();
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             let value = header.value.trim_ascii();
             if is("content-length") {
                 let length = parse_length(value)?;
-                if fields.length.is_some_and(|earlier| earlier != length) {
+                if framed.length.is_some_and(|earlier| earlier != length) {
                     return Err(AnswerError::Malformed("two body lengths"));
                 }
-                fields.length = Some(length);
+                framed.length = Some(length);
             } else if is("transfer-encoding") {
-                if !value.eq_ignore_ascii_case(b"chunked") || fields.chunked {
+                if !value.eq_ignore_ascii_case(b"chunked") || framed.chunked {
                     return Err(AnswerError::Malformed("a transfer coding other than chunked"));
                 }
-                fields.chunked = true;
+                framed.chunked = true;
             } else if is("connection") {
                 let mut options = value.split(|byte| *byte == b',');
-                fields.close |=
+                framed.close |=
                     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
-            } else if is("content-encoding") {
-                fields.coding = Coding::of(value);
-            } else if is(NODE_HEADER) {
-                fields.node = std::str::from_utf8(value).ok().and_then(|node| node.parse().ok());
+            } else {
+                framed.fields.add(header.name.as_bytes(), value);
             }
         }
-        Ok(fields)
+        Ok(framed)
     }
 }
 

@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::connection::call::CallMessage;
-use super::connection::{ConnectionCall, ConnectionUse, DspConnection, ReadProgress, SendError};
+use super::connection::outbound::{ReadProgress, SendError};
+use super::connection::{ConnectionCall, ConnectionUse, DspConnection};
 use super::endpoint::Endpoint;
 use super::health::ConnectAttempt;
 use super::inbox::Inbox;
@@ -154,7 +155,7 @@ impl DspPool {
         if multiplexed.is_empty() {
             return None;
         }
-        let length = message.body(<[u8]>::len);
+        let length = message.body_len();
         multiplexed.iter().find(|open| open.room(length).is_ok()).cloned()
     }
 
@@ -208,7 +209,7 @@ impl DspPool {
         let multiplexed = self.multiplexed.borrow();
         let mut unused = multiplexed.iter().filter(|open| open.calls_len() == 0);
         unused.any(|open| {
-            let length = message.body(<[u8]>::len);
+            let length = message.body_len();
             open.room(length) == Err(StreamRefusal::Window) && open.room(0).is_ok()
         })
     }
@@ -422,7 +423,7 @@ impl DspPool {
         connection: &DspConnection,
         call: ConnectionCall,
         message: &impl CallMessage,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), SendError<ConnectionCall>> {
         if connection.is_closed() {
             return Err(SendError::Dead(call));
         }
@@ -474,7 +475,9 @@ impl DspPool {
                     self.begin_turn(connection);
                     socket_empty
                 }
-                ReadProgress::Ended => return self.close_connection(connection),
+                ReadProgress::PeerEnded | ReadProgress::Ended(_) => {
+                    return self.close_connection(connection);
+                }
             };
             if socket_empty && !ends {
                 return;

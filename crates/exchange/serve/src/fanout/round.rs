@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until};
 
 use self::body::Bodies;
 use self::request::DspRequest;
-use super::answer::Coding;
-use super::connection::{ConnectionCall, DspConnection, SendError};
+use super::connection::outbound::SendError;
+use super::connection::{ConnectionCall, DspConnection};
 use super::inbox::{CallTask, Inbox, Outcomes};
 
 /// Asks all DSPs at once. Dropping the round abandons the auction: its answers are drained.
@@ -104,7 +104,6 @@ impl FanoutRound<'_> {
             sent_at: now,
             drain_until: request.wait_until + request.pool.limits().drain_timeout,
             permit: inbox.take_permit(slot),
-            coding: Coding::Identity,
         };
         let tmax_ms = self.tmax_ms(slot, now);
         let (call, failure) =

@@ -1,8 +1,8 @@
 //! Sockets to DSPs: TLS, the bytes sent and received, and the wait for many of them at once.
 
-pub(super) mod connect;
+pub(crate) mod connect;
 pub(super) mod handshakes;
-mod permit;
-pub(super) mod reactor;
+pub(crate) mod permit;
+pub(crate) mod reactor;
 pub(super) mod tls;
-pub(super) mod transport;
+pub(crate) mod transport;

@@ -15,7 +15,6 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 use units::Ppm;
 
-use super::answer::Coding;
 use super::connection::call::CallMessage;
 use super::connection::{ConnectionCall, DspConnection};
 use super::health::ConnectAttempt;
@@ -83,7 +82,6 @@ fn call(inbox: &Rc<Inbox<DspConnection>>) -> ConnectionCall {
         sent_at: now,
         drain_until: now,
         permit: None,
-        coding: Coding::Identity,
     }
 }
 
@@ -95,8 +93,12 @@ impl CallMessage for EmptyMessage {
         write(&[])
     }
 
-    fn body<T>(&self, write: impl FnOnce(&[u8]) -> T) -> T {
-        write(&[])
+    fn http2<T>(&self, write: impl FnOnce(&[(&str, &str)], &[u8]) -> T) -> T {
+        write(&[], &[])
+    }
+
+    fn body_len(&self) -> usize {
+        0
     }
 }
 

@@ -143,7 +143,7 @@ fn callers_come_over_http2_under_tls() {
     let body = banner("");
     for _ in 0..3 {
         let parts = std::iter::once(body.as_bytes());
-        assert!(client.request(PostedRequest, body.len(), parts).is_ok());
+        assert!(client.request(PostedRequest, &[], body.len(), parts).is_ok());
     }
     let (mut answered, mut buffer) = (0, [0; 4096]);
     while answered < 3 {

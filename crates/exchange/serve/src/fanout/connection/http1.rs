@@ -64,13 +64,14 @@ impl<C> Http1<C> {
                     self.call = Some(call);
                     return Http1Progress::Partial;
                 }
-                let error = &"the answer trickles in";
-                on_end(call, ConnectionCallEnd::Failed { outcome: CallOutcome::Trickle, error });
+                let (outcome, error) = (CallOutcome::Trickle, &"the answer trickles in");
+                let status = self.answer.status();
+                on_end(call, ConnectionCallEnd::Failed { outcome, status, error });
             }
             Ok(AnswerProgress::Done { head, body, surplus }) => {
                 on_end(
                     call,
-                    ConnectionCallEnd::Answer { status: head.status, coding: head.coding, body },
+                    ConnectionCallEnd::Answer { status: head.status, fields: head.fields, body },
                 );
                 // An answer before the whole request was sent leaves the connection out of step.
                 if head.keep_alive && surplus == 0 && !has_unsent {
@@ -84,7 +85,8 @@ impl<C> Http1<C> {
                     AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => CallOutcome::TooLarge,
                     AnswerError::Malformed(_) | AnswerError::Truncated => CallOutcome::Malformed,
                 };
-                on_end(call, ConnectionCallEnd::Failed { outcome, error: &error });
+                let status = self.answer.status();
+                on_end(call, ConnectionCallEnd::Failed { outcome, status, error: &error });
             }
         }
         Http1Progress::Ended
@@ -103,16 +105,17 @@ impl<C> Http1<C> {
             };
             return on_end(call, end);
         }
+        let status = self.answer.status();
         match self.answer.end() {
             Ok(AnswerProgress::Done { head, body, .. }) => {
                 on_end(
                     call,
-                    ConnectionCallEnd::Answer { status: head.status, coding: head.coding, body },
+                    ConnectionCallEnd::Answer { status: head.status, fields: head.fields, body },
                 );
             }
             Ok(AnswerProgress::Partial) | Err(_) => {
                 let (outcome, error) = (CallOutcome::Malformed, &AnswerError::Truncated);
-                on_end(call, ConnectionCallEnd::Failed { outcome, error });
+                on_end(call, ConnectionCallEnd::Failed { outcome, status, error });
             }
         }
     }

@@ -10,7 +10,7 @@ use http2::{
 use tokio::time::Instant;
 
 use super::call::ConnectionCallEnd;
-use crate::fanout::answer::Coding;
+use crate::fanout::answer::AnswerFields;
 
 /// Streams that may be reset at once, and per second. nghttp2's servers take 1,000 and 33 per second
 /// for an attack (CVE-2023-44487), and others count less; the rest is drained.
@@ -19,10 +19,27 @@ const RESET_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The protocol's state; `C` is a call.
 pub(super) struct Http2<C> {
-    client: Http2Client<C>,
+    client: Http2Client<CallStream<C>>,
     resets: ResetAllowance,
-    /// When the DSP last sent anything.
+    /// When the server last sent anything.
     pub(super) read_at: Instant,
+}
+
+/// A call, and what has come of the head of its answer.
+struct CallStream<C> {
+    call: C,
+    status: Option<u16>,
+    fields: AnswerFields,
+}
+
+impl<C> StreamCall for CallStream<C> {
+    fn on_field(&mut self, name: &[u8], value: &[u8]) {
+        self.fields.add(name, value);
+    }
+
+    fn on_status(&mut self, status: u16) {
+        self.status = Some(status);
+    }
 }
 
 /// Streams that may be reset now.
@@ -46,7 +63,7 @@ impl ResetAllowance {
     }
 }
 
-impl<C: StreamCall> Http2<C> {
+impl<C> Http2<C> {
     pub(super) fn new(head: &RequestHead, options: Http2ClientOptions, now: Instant) -> Self {
         let resets = ResetAllowance { left: RESETS_BURST, earned_until: now };
         Self { client: Http2Client::new(head, options), resets, read_at: now }
@@ -64,34 +81,35 @@ impl<C: StreamCall> Http2<C> {
         self.client.streams_len()
     }
 
-    /// The oldest call.
-    pub(super) fn oldest(&self) -> Option<&C> {
-        self.client.calls().next().map(|(_, call)| call)
+    /// Calls in flight, oldest first.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &C> {
+        self.client.calls().map(|(_, stream)| &stream.call)
     }
 
     /// Adds a call to the output.
     ///
     /// # Errors
     /// There is no room.
-    pub(super) fn begin(&mut self, call: C, body: &[u8]) -> Result<(), C> {
-        let begun = self.client.request(call, body.len(), std::iter::once(body));
-        begun.map(drop).map_err(|(call, _)| call)
+    pub(super) fn begin(&mut self, call: C, fields: &[(&str, &str)], body: &[u8]) -> Result<(), C> {
+        let stream = CallStream { call, status: None, fields: AnswerFields::default() };
+        let begun = self.client.request(stream, fields, body.len(), std::iter::once(body));
+        begun.map(drop).map_err(|(stream, _)| stream.call)
     }
 
     /// Resets the oldest streams, as long as their calls are given up.
     pub(super) fn reset_oldest(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
         loop {
-            let oldest = self.client.calls().next().filter(|(_, call)| is_given_up(call));
+            let oldest = self.client.calls().next().filter(|(_, stream)| is_given_up(&stream.call));
             let oldest = oldest.map(|(stream, _)| stream);
             let Some(stream) = oldest.filter(|_| self.resets.take(now)) else { return };
             self.client.cancel(stream);
         }
     }
 
-    /// Resets all streams whose calls are given up, as long as the DSP does not take it for an
+    /// Resets all streams whose calls are given up, as long as the server does not take it for an
     /// attack.
     pub(super) fn reset_all(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
-        let calls = self.client.calls().filter(|(_, call)| is_given_up(call));
+        let calls = self.client.calls().filter(|(_, stream)| is_given_up(&stream.call));
         let given_up: Vec<_> = calls.map(|(stream, _)| stream).collect();
         for stream in given_up {
             if !self.resets.take(now) {
@@ -109,31 +127,27 @@ impl<C: StreamCall> Http2<C> {
         self.client.mark_sent();
     }
 
-    /// Handles bytes from the DSP.
+    /// Handles bytes from the server.
     ///
     /// # Errors
-    /// The DSP violates the protocol: the connection must be closed, and its calls have ended.
+    /// The server violates the protocol: the connection must be closed, and its calls have ended.
     pub(super) fn on_bytes(
         &mut self,
         bytes: &[u8],
         now: Instant,
         on_end: &mut impl FnMut(C, ConnectionCallEnd<'_>),
-        coding: impl Fn(&C) -> Coding,
     ) -> Result<(), Http2Error> {
         self.read_at = now;
-        let mut on_stream_end = |call: C, end: StreamEnd<'_>| {
-            let coding = coding(&call);
-            with_call_end(end, coding, |end| on_end(call, end));
-        };
+        let mut on_stream_end = |stream: CallStream<C>, end: StreamEnd<'_>| stream.end(end, on_end);
         let received = self.client.receive(bytes, &mut on_stream_end);
         if let Err(error) = &received {
             // What was not sent may be repeated; the other calls fail for this reason.
-            self.client.end(error.code, |call, end| match end {
+            self.client.end(error.code, |CallStream { call, status, .. }, end| match end {
                 StreamEnd::Unprocessed => on_end(call, UNSEEN),
-                _ => on_end(
-                    call,
-                    ConnectionCallEnd::Failed { outcome: CallOutcome::Malformed, error },
-                ),
+                _ => {
+                    let outcome = CallOutcome::Malformed;
+                    on_end(call, ConnectionCallEnd::Failed { outcome, status, error });
+                }
             });
         }
         received
@@ -141,46 +155,47 @@ impl<C: StreamCall> Http2<C> {
 
     /// Ends all calls with their connection.
     pub(super) fn on_end(&mut self, on_end: &mut impl FnMut(C, ConnectionCallEnd<'_>)) {
-        self.client.end(Http2ErrorCode::NO_ERROR, |call, end| match end {
-            StreamEnd::Unprocessed => on_end(call, UNSEEN),
-            StreamEnd::Lost { has_begun: true } => {
-                let error = &"the connection ended within the answer";
-                on_end(call, ConnectionCallEnd::Failed { outcome: CallOutcome::Malformed, error });
-            }
-            _ => {
-                let error = "the connection ended before the answer began";
-                on_end(call, ConnectionCallEnd::Lost { error });
-            }
-        });
+        self.client.end(Http2ErrorCode::NO_ERROR, |stream, end| stream.end(end, on_end));
     }
 }
 
 const UNSEEN: ConnectionCallEnd<'static> =
-    ConnectionCallEnd::Unseen { error: "the DSP did not process the call" };
+    ConnectionCallEnd::Unseen { error: "the server did not process the call" };
 
-/// Passes what a stream's end means for its call.
-fn with_call_end(end: StreamEnd<'_>, coding: Coding, pass: impl FnOnce(ConnectionCallEnd<'_>)) {
-    let failed = |outcome, error| ConnectionCallEnd::Failed { outcome, error };
-    match end {
-        StreamEnd::Response { status, body } => {
-            pass(ConnectionCallEnd::Answer { status, coding, body });
+impl<C> CallStream<C> {
+    /// Passes what the stream's end means for its call.
+    fn end(self, end: StreamEnd<'_>, on_end: &mut impl FnMut(C, ConnectionCallEnd<'_>)) {
+        let Self { call, status, fields } = self;
+        let pass = |end| on_end(call, end);
+        let failed = |outcome, error| ConnectionCallEnd::Failed { outcome, status, error };
+        match end {
+            StreamEnd::Response { status, body } => {
+                pass(ConnectionCallEnd::Answer { status, fields, body });
+            }
+            StreamEnd::Unprocessed => pass(UNSEEN),
+            StreamEnd::Reset(code) => {
+                let error = format_args!("the server resets the stream: {code}");
+                pass(failed(CallOutcome::Reset, &error));
+            }
+            StreamEnd::Lost { has_begun: true } => {
+                let error = &"the connection ended within the answer";
+                pass(failed(CallOutcome::Malformed, error));
+            }
+            StreamEnd::Lost { has_begun: false } => {
+                let error = "the connection ended before the answer began";
+                pass(ConnectionCallEnd::Lost { error });
+            }
+            StreamEnd::Malformed(problem) => {
+                let error = format_args!("the answer is malformed: {problem}");
+                pass(failed(CallOutcome::Malformed, &error));
+            }
+            StreamEnd::HeadTooLarge => {
+                pass(failed(CallOutcome::TooLarge, &"the answer's head is too large"));
+            }
+            StreamEnd::BodyTooLarge => {
+                pass(failed(CallOutcome::TooLarge, &"the answer's body is too large"));
+            }
+            StreamEnd::Trickle => pass(failed(CallOutcome::Trickle, &"the answer trickles in")),
         }
-        StreamEnd::Unprocessed => pass(UNSEEN),
-        StreamEnd::Reset(code) => {
-            let error = format_args!("the DSP resets the stream: {code}");
-            pass(failed(CallOutcome::Reset, &error));
-        }
-        StreamEnd::Lost { .. } => unreachable!("the connection has not ended"),
-        StreamEnd::Malformed(problem) => {
-            let error = format_args!("the answer is malformed: {problem}");
-            pass(failed(CallOutcome::Malformed, &error));
-        }
-        StreamEnd::HeadTooLarge => {
-            pass(failed(CallOutcome::TooLarge, &"the answer's head is too large"));
-        }
-        StreamEnd::BodyTooLarge => {
-            pass(failed(CallOutcome::TooLarge, &"the answer's body is too large"));
-        }
-        StreamEnd::Trickle => pass(failed(CallOutcome::Trickle, &"the answer trickles in")),
     }
 }

@@ -61,8 +61,12 @@ impl CallMessage for BodyMessage<'_, '_> {
         })
     }
 
-    fn body<T>(&self, write: impl FnOnce(&[u8]) -> T) -> T {
-        self.joined(|joined| write(&joined.bytes[joined.body_at..]))
+    fn http2<T>(&self, write: impl FnOnce(&[(&str, &str)], &[u8]) -> T) -> T {
+        self.joined(|joined| write(&[], &joined.bytes[joined.body_at..]))
+    }
+
+    fn body_len(&self) -> usize {
+        self.joined(|joined| joined.bytes.len() - joined.body_at)
     }
 }
 

@@ -9,24 +9,24 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Whether this machine, not the DSP, lacks room for a connection.
-pub(in crate::fanout) fn is_local(error: &io::Error) -> bool {
+pub(crate) fn is_local(error: &io::Error) -> bool {
     use Errno as E;
     let ours = [E::MFILE, E::NFILE, E::NOBUFS, E::NOMEM, E::NOSPC, E::ADDRNOTAVAIL];
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
 }
 
 /// Tokio waits for the connect; from then on the reactor waits for answers.
-pub(in crate::fanout) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address).await?;
     socket.set_nodelay(true)?;
     Ok(socket)
 }
 
-pub(in crate::fanout) fn mio_socket(socket: TcpStream) -> io::Result<mio::net::TcpStream> {
+pub(crate) fn mio_socket(socket: TcpStream) -> io::Result<mio::net::TcpStream> {
     socket.into_std().map(mio::net::TcpStream::from_std)
 }
 
-pub(in crate::fanout) async fn within<T>(
+pub(crate) async fn within<T>(
     limit: Duration,
     opening: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {

@@ -12,11 +12,15 @@ pub(super) struct SocketAllowance(Rc<Cell<usize>>);
 
 /// Permits one open socket until dropped.
 #[derive(Debug)]
-pub(in crate::fanout) struct SocketPermit(Rc<Cell<usize>>);
+pub(crate) struct SocketPermit(Rc<Cell<usize>>);
 
 impl SocketAllowance {
     pub(super) fn new(sockets_max: usize) -> Self {
         Self(Rc::new(Cell::new(sockets_max)))
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.0.get()
     }
 
     /// # Errors

@@ -49,8 +49,8 @@ pub trait ReadinessHandler: Clone + Debug {
 /// Buffers that all connections of a shard share, because each read is handled at once.
 #[derive(Debug)]
 pub struct ReadBuffers {
-    pub(in crate::fanout) scratch: Box<[u8]>,
-    pub(in crate::fanout) inflater: Inflater,
+    pub(crate) scratch: Box<[u8]>,
+    pub(crate) inflater: Inflater,
 }
 
 impl Default for ReadBuffers {
@@ -115,16 +115,21 @@ impl<H: ReadinessHandler + 'static> Reactor<H> {
         Ok(reactor)
     }
 
+    /// Sockets that may still be opened.
+    pub(crate) fn sockets_left(&self) -> usize {
+        self.allowance.left()
+    }
+
     /// Permits one more socket.
     ///
     /// # Errors
     /// `EMFILE` if the shard's share of descriptors is used up.
-    pub(in crate::fanout) fn socket(&self) -> io::Result<SocketPermit> {
+    pub(crate) fn socket(&self) -> io::Result<SocketPermit> {
         self.allowance.permit()
     }
 
     /// Registers `transport` for the handler that `make` returns.
-    pub(in crate::fanout) fn add(
+    pub(crate) fn add(
         &self,
         mut transport: Transport,
         make: impl FnOnce(Transport, Token) -> H,
@@ -142,7 +147,7 @@ impl<H: ReadinessHandler + 'static> Reactor<H> {
     }
 
     /// Frees the token; dropping the socket removes it from epoll.
-    pub(in crate::fanout) fn remove(&self, token: Token) {
+    pub(crate) fn remove(&self, token: Token) {
         let handlers = &mut *self.handlers.borrow_mut();
         if handlers.by_token[token.0].take().is_some() {
             handlers.free.push(token.0);
@@ -151,7 +156,7 @@ impl<H: ReadinessHandler + 'static> Reactor<H> {
 
     /// Calls [`ReadinessHandler::on_turn_end`] once the tasks that are ready now have run: several of
     /// them may add to the same connection. To be called once per handler and turn.
-    pub(in crate::fanout) fn finish_turn(&self, token: Token) {
+    pub(crate) fn finish_turn(&self, token: Token) {
         self.unfinished.borrow_mut().push(token);
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();

@@ -11,7 +11,7 @@ use rustls::ClientConnection;
 use super::permit::SocketPermit;
 use super::tls::ALPN_HTTP2;
 
-pub(in crate::fanout) struct Transport {
+pub(crate) struct Transport {
     socket: TcpStream,
     kind: TransportKind,
     is_http2: bool,
@@ -27,31 +27,23 @@ enum TransportKind {
 }
 
 impl Transport {
-    pub(in crate::fanout) fn plain(
-        socket: TcpStream,
-        is_http2: bool,
-        permit: SocketPermit,
-    ) -> Self {
+    pub(crate) fn plain(socket: TcpStream, is_http2: bool, permit: SocketPermit) -> Self {
         let kind = TransportKind::Plain { unsent: Vec::new() };
         Self { socket, kind, is_http2, _permit: permit }
     }
 
     /// After the handshake.
-    pub(in crate::fanout) fn tls(
-        socket: TcpStream,
-        session: ClientConnection,
-        permit: SocketPermit,
-    ) -> Self {
+    pub(crate) fn tls(socket: TcpStream, session: ClientConnection, permit: SocketPermit) -> Self {
         let is_http2 = session.alpn_protocol() == Some(ALPN_HTTP2);
         Self { socket, kind: TransportKind::Tls(Box::new(session)), is_http2, _permit: permit }
     }
 
     /// Whether HTTP/2 is spoken.
-    pub(in crate::fanout) fn is_http2(&self) -> bool {
+    pub(crate) fn is_http2(&self) -> bool {
         self.is_http2
     }
 
-    pub(in crate::fanout) fn socket(&mut self) -> &mut TcpStream {
+    pub(crate) fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket
     }
 
@@ -59,7 +51,7 @@ impl Transport {
     ///
     /// # Errors
     /// The connection is dead.
-    pub(in crate::fanout) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    pub(crate) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         match &mut self.kind {
             // In order: earlier bytes first.
             TransportKind::Plain { unsent } if !unsent.is_empty() => {
@@ -98,7 +90,7 @@ impl Transport {
     ///
     /// # Errors
     /// The connection is dead.
-    pub(in crate::fanout) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.kind {
             TransportKind::Plain { unsent } if unsent.is_empty() => Ok(()),
             TransportKind::Plain { unsent } => {
@@ -118,7 +110,7 @@ impl Transport {
         }
     }
 
-    pub(in crate::fanout) fn has_unsent(&self) -> bool {
+    pub(crate) fn has_unsent(&self) -> bool {
         match &self.kind {
             TransportKind::Plain { unsent } => !unsent.is_empty(),
             TransportKind::Tls(session) => session.wants_write(),
@@ -130,7 +122,7 @@ impl Transport {
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if no bytes have arrived. Other errors
     /// end the connection.
-    pub(in crate::fanout) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
         let TransportKind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
         loop {
             match session.reader().read(scratch) {
@@ -149,11 +141,11 @@ impl Transport {
     }
 
     /// Whether a read that does not fill the buffer has emptied the socket.
-    pub(in crate::fanout) fn short_read_empties(&self) -> bool {
+    pub(crate) fn short_read_empties(&self) -> bool {
         matches!(self.kind, TransportKind::Plain { .. })
     }
 
-    pub(in crate::fanout) fn shut_down(&mut self) {
+    pub(crate) fn shut_down(&mut self) {
         if let TransportKind::Tls(session) = &mut self.kind {
             session.send_close_notify();
             drop(flush_tls(session, &mut self.socket));
