@@ -9,7 +9,7 @@ mod sealer;
 mod settlements;
 mod start;
 
-pub use client::{CallError, NoticeClient, ServerAnswer};
+pub use client::{CallError, NoticeClient, NoticeClientOptions, NoticeHost, ServerAnswer};
 pub use clock::DeliveryClock;
 pub use dispatcher::{
     BeaconAnswer, MARKUP_TIMEOUT, MarkupFetch, NoticeCommand, NoticeDispatcher, NoticeMonitor,

@@ -45,6 +45,16 @@ pub struct DspAddress {
     pub options: EndpointOptions,
 }
 
+impl DspAddress {
+    /// Whether it is at `host` and `port`, in lower case, and called over HTTP/2 without TLS: with
+    /// prior knowledge (RFC 9113, section 3.3).
+    pub(crate) fn has_prior_knowledge(&self, host: &str, port: u16) -> bool {
+        let EndpointOptions { http, tls, .. } = &self.options;
+        let is_here = self.port == port && self.host.eq_ignore_ascii_case(host);
+        is_here && *http == HttpVersions::Http2 && tls.is_none()
+    }
+}
+
 impl DspOptions {
     /// Reads one table; `signals` are the default.
     pub(super) fn read(

@@ -207,8 +207,8 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
             "connections_max",
             8,
             1..=1024_usize,
-            "Maximum number of connections to one notice host over HTTP/1.1, each with one call at \
-             a time. Over HTTP/2, one connection carries up to 100 calls at a time.",
+            "Maximum number of connections to one notice host. Over HTTP/1.1 each carries one call \
+             at a time; over HTTP/2 up to 100, and another is opened only if all are in use.",
         ),
         // As long as many hosts keep one.
         idle_timeout: secs(60),

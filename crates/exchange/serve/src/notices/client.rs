@@ -1,159 +1,153 @@
-//! Calls notice URLs. Each host has a limit of concurrent calls; further ones wait.
+//! Calls notice URLs over connections like those of the fan-out: HTTP/1.1, or HTTP/2 where the host
+//! offers it. Each host has a limit of connections; calls that find none wait.
 //!
 //! Must not know what a notice is worth, nor when to retry.
 
+mod call;
+mod connection;
+mod host;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestError};
+use http_kit::client::{AddressRule, Connector, ConnectorOptions};
 use http_kit::dns::Resolve;
-use hyper::http::uri::Authority;
-use hyper::{Request, Version};
+use runtime::metrics::Padded;
+use runtime::shutdown::Shutdown;
 use rustls::ClientConfig;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep};
 
+pub use self::call::{
+    CallError, CallResult, CallWaiter, NoticeCall, NoticeHost, NoticeRequest, ServerAnswer,
+};
+use self::host::{HostCalls, HostParts, NoticeReactor};
 use crate::config::CallLimits;
-use crate::fanout::answer::NODE_HEADER;
+use crate::metrics::ExchangeMetrics;
 
-/// Most hosts called at once: a DSP that names a new host in each notice must not fill the memory.
+/// Most hosts with calls: a DSP that names a new host in each notice must not fill the memory.
 const HOSTS_MAX: usize = 4096;
-/// Most calls in flight or queued for one host: every auction may fetch ads from a slow host.
-const CALLS_MAX: usize = 1024;
-/// Open connections to all hosts.
+/// Open connections to all hosts. While half of them are open, each call closes the idle ones.
 const CONNECTIONS_MAX: usize = 4096;
-/// Concurrent calls on one HTTP/2 connection.
-const HTTP2_CALLS_MAX: usize = 100;
-
-#[derive(Debug)]
-pub struct NoticeCall {
-    /// With an absolute URI.
-    pub request: Request<Full<Bytes>>,
-    /// Most bytes of the answer's body; at 0 the body is dropped.
-    pub body_max: usize,
-    pub done: oneshot::Sender<Result<ServerAnswer, CallError>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerAnswer {
-    pub status: u16,
-    /// The exchange's node that answered. None for other servers.
-    pub node: Option<u32>,
-    /// Empty if `body_max` is 0.
-    pub body: Vec<u8>,
-}
-
-/// Why a call was not answered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// Too many hosts, or too many calls to this one.
-    #[error("too many calls are under way")]
-    Saturated,
-}
+/// How often overdue calls and idle connections are looked for.
+const SWEPT_EVERY: Duration = Duration::from_millis(100);
 
 pub struct NoticeClient {
-    http: HttpClient,
-    connections_max: usize,
-    hosts: RefCell<HashMap<Authority, Rc<HostCalls>>>,
+    parts: Rc<HostParts>,
+    hosts: RefCell<HashMap<NoticeHost, Rc<HostCalls>>>,
     hosts_max: usize,
+    is_swept: Cell<bool>,
 }
 
-struct HostCalls {
-    /// For calls in flight.
-    permits: Semaphore,
-    /// Calls in flight or queued.
-    calls: Cell<usize>,
-    is_http2: Cell<bool>,
+/// How hosts are connected to.
+pub struct NoticeClientOptions {
+    pub limits: CallLimits,
+    pub addresses: AddressRule,
+    pub resolver: Arc<dyn Resolve>,
+    /// Trusted authorities.
+    pub tls: Arc<ClientConfig>,
+    /// Whether a host speaks HTTP/2 without TLS (RFC 9113, section 3.3).
+    pub prior_knowledge: Box<dyn Fn(&NoticeHost) -> bool + Send>,
+    pub metrics: Arc<Padded<ExchangeMetrics>>,
+    /// Begins if connections can no longer be waited for.
+    pub shutdown: Shutdown,
 }
 
 impl NoticeClient {
-    /// Calls the hosts that `addresses` allows; `tls` holds the trusted authorities.
-    pub fn new(
-        limits: &CallLimits,
-        addresses: AddressRule,
-        resolver: Arc<dyn Resolve>,
-        tls: Arc<ClientConfig>,
-    ) -> Rc<Self> {
-        let connections_max = limits.connections_max.max(1);
-        let options = ClientOptions {
-            timeout: limits.timeout,
+    /// Starts on the runtime of this thread.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance.
+    pub fn start(options: NoticeClientOptions) -> io::Result<Rc<Self>> {
+        let NoticeClientOptions { limits, addresses, resolver, tls, prior_knowledge, .. } = options;
+        let reactor = NoticeReactor::start(options.metrics, CONNECTIONS_MAX, &options.shutdown)?;
+        let timeout = limits.timeout;
+        let connector = Connector::new(ConnectorOptions { addresses, timeout, tls }, resolver);
+        let parts = HostParts {
+            connector,
+            prior_knowledge,
+            reactor,
+            connections_max: limits.connections_max.max(1),
+            timeout,
             idle_timeout: limits.idle_timeout,
-            idle_per_host_max: connections_max,
-            connections_max: CONNECTIONS_MAX,
-            addresses,
-            tls,
         };
-        let (http, hosts) = (HttpClient::new(options, resolver), RefCell::default());
-        Rc::new(Self { http, connections_max, hosts, hosts_max: HOSTS_MAX })
+        Ok(Rc::new(Self {
+            parts: Rc::new(parts),
+            hosts: RefCell::default(),
+            hosts_max: HOSTS_MAX,
+            is_swept: Cell::new(false),
+        }))
     }
 
-    /// Makes a call in a task on this thread.
-    pub fn call(self: &Rc<Self>, mut call: NoticeCall) {
-        let Some(host) = self.admit(&call) else {
-            let _ = call.done.send(Err(CallError::Saturated));
-            return;
+    /// Makes a call, or has it wait for a connection.
+    pub fn call(self: &Rc<Self>, call: NoticeCall) {
+        if self.parts.reactor.sockets_left() <= CONNECTIONS_MAX / 2 {
+            self.hosts.borrow().values().for_each(|host| host.close_idle());
+        }
+        let refused = match self.host(&call.request.host) {
+            Some(host) => host.call(call).err(),
+            None => Some(call),
         };
-        let client = Rc::clone(self);
-        tokio::task::spawn_local(async move {
-            let authority = call.request.uri().authority().cloned();
-            let made = tokio::select! {
-                permit = host.permits.acquire() => {
-                    let _permit = permit.expect("it is never closed");
-                    Some(client.send(&host, call.request, call.body_max).await)
+        if let Some(refused) = refused {
+            refused.waiter.tell(Err(CallError::Saturated));
+        }
+        self.sweep_until_empty();
+    }
+
+    /// The calls of a host. None if too many hosts have calls.
+    fn host(&self, host: &NoticeHost) -> Option<Rc<HostCalls>> {
+        if let Some(known) = self.hosts.borrow().get(host) {
+            return Some(Rc::clone(known));
+        }
+        let hosts = &mut *self.hosts.borrow_mut();
+        if self.hosts_max <= hosts.len() {
+            hosts.retain(|_, host| {
+                let is_called = host.is_called();
+                if !is_called {
+                    host.close_all();
                 }
-                // The auction went on without the ad.
-                () = call.done.closed() => None,
-            };
-            host.calls.set(host.calls.get() - 1);
-            if let Some(authority) = authority.filter(|_| host.calls.get() == 0) {
-                client.hosts.borrow_mut().remove(&authority);
-            }
-            if let Some(made) = made {
-                let _ = call.done.send(made);
+                is_called
+            });
+        }
+        (hosts.len() < self.hosts_max).then(|| {
+            let calls = Rc::new(HostCalls::new(host.clone(), Rc::clone(&self.parts)));
+            Rc::clone(hosts.entry(host.clone()).or_insert(calls))
+        })
+    }
+
+    /// Sweeps in a task of its own, as long as there are hosts.
+    fn sweep_until_empty(self: &Rc<Self>) {
+        if self.is_swept.replace(true) {
+            return;
+        }
+        let client = Rc::downgrade(self);
+        spawn_local(async move {
+            loop {
+                sleep(SWEPT_EVERY).await;
+                let Some(client) = client.upgrade() else { return };
+                if !client.sweep(Instant::now()) {
+                    return client.is_swept.set(false);
+                }
             }
         });
     }
 
-    /// Counts a call to its host. None if there are too many.
-    fn admit(&self, call: &NoticeCall) -> Option<Rc<HostCalls>> {
-        let authority = call.request.uri().authority()?;
-        let mut hosts = self.hosts.borrow_mut();
-        let known = hosts.get(authority).map(Rc::clone);
-        let host = match known {
-            Some(host) => host,
-            None if self.hosts_max <= hosts.len() => return None,
-            None => {
-                let permits = Semaphore::new(self.connections_max);
-                let host = HostCalls { permits, calls: Cell::new(0), is_http2: Cell::new(false) };
-                Rc::clone(hosts.entry(authority.clone()).or_insert(Rc::new(host)))
-            }
-        };
-        let waiting = host.calls.get().saturating_sub(self.connections_max);
-        (waiting < CALLS_MAX).then(|| {
-            host.calls.set(host.calls.get() + 1);
-            host
-        })
+    /// Whether any host is left.
+    fn sweep(&self, now: Instant) -> bool {
+        let hosts: Vec<_> = self.hosts.borrow().values().cloned().collect();
+        hosts.iter().for_each(|host| host.sweep(now));
+        self.hosts.borrow_mut().retain(|_, host| !host.is_empty());
+        !self.hosts.borrow().is_empty()
     }
+}
 
-    async fn send(
-        &self,
-        host: &HostCalls,
-        request: Request<Full<Bytes>>,
-        body_max: usize,
-    ) -> Result<ServerAnswer, CallError> {
-        let answer = self.http.request(request, body_max).await?;
-        if answer.version() == Version::HTTP_2 && !host.is_http2.replace(true) {
-            host.permits.add_permits(HTTP2_CALLS_MAX.saturating_sub(self.connections_max));
-        }
-        let node = answer.headers().get(NODE_HEADER);
-        let node = node.and_then(|node| node.to_str().ok()?.parse().ok());
-        let status = answer.status().as_u16();
-        Ok(ServerAnswer { status, node, body: answer.into_body().into() })
+impl Drop for NoticeClient {
+    fn drop(&mut self) {
+        self.hosts.get_mut().values().for_each(|host| host.close_all());
     }
 }
 

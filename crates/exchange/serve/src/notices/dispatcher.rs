@@ -3,30 +3,25 @@
 //! It decides nothing about a notice: `exchange_core::delivery` does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Write as _;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
 use exchange_core::delivery::{
     Attempt, Beacon, BeaconRefusal, BestEffort, Delivery, DeliveryCounters, DeliveryTime, Effect,
     Event, LaneView, Notice, SendOutcome,
 };
 use exchange_core::{NoticeKind, NoticeTarget, TokenId};
-use http_body_util::Full;
 use http_kit::client::RequestError;
-use hyper::Request;
-use hyper::header::{ACCEPT, HeaderName, HeaderValue, USER_AGENT};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{debug, error};
 use units::Tick;
 
-use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
+use super::client::{CallError, CallResult, CallWaiter, NoticeCall, NoticeClient, NoticeRequest};
 use super::clock::DeliveryClock;
 use super::journal::NoticeJournal;
 use super::settlements::Settlements;
@@ -61,7 +56,7 @@ pub struct MarkupFetch {
     pub body_max: usize,
     /// The token that asks, with its expiry in Unix milliseconds. Repeated calls get no answer.
     pub once: Option<(TokenId, u64)>,
-    pub done: oneshot::Sender<Result<ServerAnswer, CallError>>,
+    pub done: oneshot::Sender<CallResult>,
 }
 
 /// Whether the beacon is the first of its token, or why it is refused.
@@ -138,7 +133,7 @@ impl NoticeDispatcher {
     pub fn start(
         delivery: Delivery,
         journal: NoticeJournal,
-        client: impl FnOnce() -> Rc<NoticeClient> + Send + 'static,
+        client: impl FnOnce() -> io::Result<Rc<NoticeClient>> + Send + 'static,
         settlements: Box<dyn Settlements>,
         times: NoticeTiming,
     ) -> io::Result<(Self, NoticeSender, NoticeMonitor)> {
@@ -159,7 +154,10 @@ impl NoticeDispatcher {
                 return;
             };
             runtime.block_on(async move {
-                let client = client();
+                let client = match client() {
+                    Ok(client) => client,
+                    Err(error) => return error!(%error, "no notices will be sent"),
+                };
                 let notices = NoticeLoop {
                     delivery,
                     call: move |call| client.call(call),
@@ -300,8 +298,9 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
         if self.is_repeated(once) {
             return; // A repeated call gets no answer: `done` is dropped.
         }
-        if let Some(call) = call(&notice, body_max, done) {
-            (self.call)(call);
+        if let Some(request) = request(&notice) {
+            let (until, waiter) = (Instant::now() + MARKUP_TIMEOUT, CallWaiter::Fetch(done));
+            (self.call)(NoticeCall { request, body_max, until, waiter });
         }
     }
 
@@ -345,34 +344,30 @@ impl<C: Fn(NoticeCall)> NoticeLoop<C> {
     }
 
     fn send(&self, attempt: Attempt, kind: NoticeKind, notice: &Notice) {
-        let (done, answered) = oneshot::channel();
-        let Some(call) = call(notice, 0, done) else {
+        let Some(request) = request(notice) else {
             let outcome = SendOutcome::Forbidden;
             return drop(self.events.send(Event::Sent { attempt, outcome }));
         };
-        (self.call)(call);
         let (events, dsp) = (self.events.clone(), Arc::clone(notice.dsp()));
-        let patience = self.times.answer_timeout;
-        tokio::task::spawn_local(async move {
-            // A call that is still queued is cancelled.
-            let answered = tokio::time::timeout(patience, answered).await;
-            let outcome = match answered.unwrap_or(Ok(Err(RequestError::TimedOut.into()))) {
-                Ok(Ok(answered)) => SendOutcome::Status(answered.status),
-                Ok(Err(CallError::Request(RequestError::Forbidden(address)))) => {
+        let waiter = CallWaiter::Delivery(Box::new(move |result| {
+            let outcome = match result {
+                Ok(answered) => SendOutcome::Status(answered.status),
+                Err(CallError::Request(RequestError::Forbidden(address))) => {
                     debug!(
                         %dsp, %address,
                         "a notice's host is not public; exchange.notices.networks_allowed allows it"
                     );
                     SendOutcome::Forbidden
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     debug!(%dsp, %error, ?kind, "a notice failed");
                     SendOutcome::Failed
                 }
-                Err(_) => SendOutcome::Failed,
             };
             let _ = events.send(Event::Sent { attempt, outcome });
-        });
+        }));
+        let until = Instant::now() + self.times.answer_timeout;
+        (self.call)(NoticeCall { request, body_max: 0, until, waiter });
     }
 }
 
@@ -423,46 +418,12 @@ impl RelayedTokens {
     }
 }
 
-/// The call of a notice. None if its URL cannot be called.
-fn call(
-    notice: &Notice,
-    body_max: usize,
-    done: oneshot::Sender<Result<ServerAnswer, CallError>>,
-) -> Option<NoticeCall> {
+/// The request of a notice. None if its URL cannot be called.
+fn request(notice: &Notice) -> Option<Rc<NoticeRequest>> {
     let target = NoticeTarget::parse(notice.url())?;
-    let mut request = get(&target, target.path_and_query)?;
-    let headers = request.headers_mut();
-    headers.insert(USER_AGENT, HeaderValue::from_static("vickrey"));
-    for (name, value) in notice.forwarded().headers() {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).ok()?);
-    }
-    Some(NoticeCall { request, body_max, done })
-}
-
-/// A request to `target` for `path_and_query`. None if it is too long.
-pub(super) fn get(target: &NoticeTarget<'_>, path_and_query: &str) -> Option<Request<Full<Bytes>>> {
-    let mut uri = String::with_capacity(path_and_query.len() + 256);
-    let (scheme, usual) = if target.is_tls { ("https", 443) } else { ("http", 80) };
-    let host = target.host.to_ascii_lowercase();
-    let is_v6 = host.contains(':');
-    let _ =
-        if is_v6 { write!(uri, "{scheme}://[{host}]") } else { write!(uri, "{scheme}://{host}") };
-    if target.port != usual {
-        let _ = write!(uri, ":{}", target.port);
-    }
-    if !path_and_query.starts_with('/') {
-        uri.push('/');
-    }
-    for letter in path_and_query.chars() {
-        // Not allowed in a URI (RFC 3986, appendix A); the client refuses them.
-        if "\"<>`".contains(letter) {
-            let _ = write!(uri, "%{:02X}", u32::from(letter));
-        } else {
-            uri.push(letter);
-        }
-    }
-    let request = Request::get(uri).header(ACCEPT, HeaderValue::from_static("*/*"));
-    request.body(Full::default()).ok()
+    let request = NoticeRequest::get(&target, target.path_and_query).with("user-agent", "vickrey");
+    let forwarded = notice.forwarded().headers();
+    Some(Rc::new(forwarded.fold(request, |request, (name, value)| request.with(name, value))))
 }
 
 #[cfg(test)]

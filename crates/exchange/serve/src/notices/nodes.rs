@@ -2,6 +2,7 @@
 //!
 //! Must not know a beacon's content, nor which nodes exist.
 
+use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,16 +10,20 @@ use std::time::Duration;
 
 use exchange_core::{BeaconBase, NoticeTarget};
 use http_kit::client::{AddressRule, RequestError};
-use http_kit::dns::Resolve;
-use hyper::header::{HeaderValue, USER_AGENT};
+use http_kit::dns::SystemNames;
+use runtime::metrics::Padded;
+use runtime::shutdown::Shutdown;
 use rustls::ClientConfig;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::client::{CallError, NoticeCall, NoticeClient, ServerAnswer};
-use super::dispatcher::{MARKUP_TIMEOUT, get};
+use super::client::{
+    CallError, CallResult, CallWaiter, NoticeCall, NoticeClient, NoticeClientOptions, NoticeRequest,
+};
+use super::dispatcher::MARKUP_TIMEOUT;
 use crate::config::{CallLimits, NoticesConfig};
 use crate::fanout::answer::NODE_HEADER;
+use crate::metrics::ExchangeMetrics;
 
 pub struct NodeClient {
     client: Rc<NoticeClient>,
@@ -48,12 +53,16 @@ impl std::fmt::Debug for NodeClient {
 }
 
 impl NodeClient {
-    /// Allows any address: nodes belong to the operator.
-    pub fn new(
+    /// Starts on the runtime of this thread. Allows any address: nodes belong to the operator.
+    ///
+    /// # Errors
+    /// See [`NoticeClient::start`].
+    pub fn start(
         notices: &NoticesConfig,
-        resolver: Arc<dyn Resolve>,
         tls: Arc<ClientConfig>,
-    ) -> Self {
+        metrics: Arc<Padded<ExchangeMetrics>>,
+        shutdown: Shutdown,
+    ) -> io::Result<Self> {
         // The node may wait as long for an ad; the rest is network time.
         let within = MARKUP_TIMEOUT + notices.calls.timeout;
         let limits = CallLimits {
@@ -61,32 +70,38 @@ impl NodeClient {
             timeout: within,
             ..notices.calls.clone()
         };
-        Self {
-            client: NoticeClient::new(&limits, AddressRule::Any, resolver, tls),
-            timeout: within,
-        }
+        let client = NoticeClient::start(NoticeClientOptions {
+            limits,
+            addresses: AddressRule::Any,
+            resolver: Arc::new(SystemNames::new()),
+            tls,
+            prior_knowledge: Box::new(|_| false),
+            metrics,
+            shutdown,
+        })?;
+        Ok(Self { client, timeout: within })
     }
 
     /// Calls the beacon at its node. An error means no answer.
-    pub fn pass_on(
-        &self,
-        beacon: &ForeignBeacon<'_>,
-    ) -> impl Future<Output = Result<ServerAnswer, CallError>> + use<> {
+    pub fn pass_on(&self, beacon: &ForeignBeacon<'_>) -> impl Future<Output = CallResult> + use<> {
         let base = NoticeTarget::parse(beacon.base.as_str()).expect("a base is a URL");
         let mut path = [base.path_and_query, beacon.token].concat();
         if let Some(query) = beacon.query {
             path.extend(["?", query]);
         }
-        let mut request = get(&base, &path).expect("a base and a token are short");
-        let headers = request.headers_mut();
-        headers.insert(NODE_HEADER, beacon.node.into());
-        let device = HeaderValue::try_from(beacon.device.to_string());
-        headers.insert("x-forwarded-for", device.expect("an address is printable"));
-        if let Some(agent) = beacon.user_agent.and_then(|agent| agent.parse().ok()) {
-            headers.insert(USER_AGENT, agent);
+        let mut request = NoticeRequest::get(&base, &path)
+            .with(NODE_HEADER, beacon.node.to_string())
+            .with("x-forwarded-for", beacon.device.to_string());
+        if let Some(agent) = beacon.user_agent {
+            request = request.with("user-agent", agent);
         }
         let (done, answered) = oneshot::channel();
-        self.client.call(NoticeCall { request, body_max: beacon.body_max, done });
+        self.client.call(NoticeCall {
+            request: Rc::new(request),
+            body_max: beacon.body_max,
+            until: Instant::now() + self.timeout,
+            waiter: CallWaiter::Fetch(done),
+        });
         let within = self.timeout;
         async move {
             let answered = timeout(within, answered).await.map_err(|_| RequestError::TimedOut)?;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use eventlog::LogReadError;
@@ -20,9 +20,10 @@ use pacer_core::strategy::CampaignFlight;
 use record::Record;
 use runtime::builder::{Builder, Job};
 use runtime::control::ControlTask;
-use runtime::metrics::PerShard;
+use runtime::metrics::{Padded, PerShard};
 use runtime::service::{BoxError, Port, Startup};
 use runtime::shards::ShardContext;
+use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use rustls::ClientConfig;
 use tokio::sync::watch;
@@ -35,7 +36,7 @@ use crate::budgets::shard::{
     BudgetContext, HandoverSlot, PeerShards, ReservationCommands, SettlementRouter, ShardBudget,
     ShardLedgerPort,
 };
-use crate::config::{ExchangeConfig, NoticesConfig};
+use crate::config::{CallLimits, ExchangeConfig, NoticesConfig};
 use crate::fanout::DspReactor;
 use crate::generation::dns::Resolver;
 use crate::generation::{
@@ -45,8 +46,9 @@ use crate::generation::{
 use crate::guards::{GuardPort, Guards};
 use crate::metrics::ExchangeMetrics;
 use crate::notices::{
-    DeliveryClock, NoBudgets, NodeClient, NodeKey, NoticeClient, NoticeDispatcher, NoticeMonitor,
-    NoticeSender, NoticeStatus, NoticeTiming, ReplayError, Settlements, read_or_create_key, replay,
+    DeliveryClock, NoBudgets, NodeClient, NodeKey, NoticeClient, NoticeClientOptions,
+    NoticeDispatcher, NoticeHost, NoticeMonitor, NoticeSender, NoticeStatus, NoticeTiming,
+    ReplayError, Settlements, read_or_create_key, replay,
 };
 use crate::recording::{GenerationRecordError, RecordParts, Recorder};
 use crate::shard::{ExchangeShard, ShardParts, SharedMarkupStore};
@@ -91,7 +93,7 @@ struct ShardSlot {
     recorder: Option<Recorder>,
     budget: Option<(ShardBudget, ReservationCommands)>,
     dispatcher: Option<NoticeSender>,
-    to_nodes: Option<(Arc<NoticesConfig>, Arc<ClientConfig>)>,
+    to_nodes: Option<NodeAccess>,
 }
 
 /// Parts that close with the exchange, in this order.
@@ -185,14 +187,12 @@ impl Exchange {
         let enrichments = EnrichmentRegistry::new(shards, memories);
         let (guards, guard_ports) = Guards::new(shards);
         let OpenBudgets { parts, campaigns, settlements, on_start } = OpenBudgets::of(budgets);
-        let (pacer, settlements) = match (&config.pacer, record.as_ref()) {
-            (Some(pacer), Some(record)) => {
-                let (pacer, settlements) = RemotePacer::start(pacer, record)?;
-                (Some(Arc::new(pacer)), settlements)
-            }
-            _ => (None, settlements),
-        };
-        let dispatcher = open_notices(&config, record.as_ref(), settlements)?;
+        let SettlementTarget { pacer, settlements } =
+            SettlementTarget::start(&config, record.as_ref(), settlements)?;
+        let metrics = PerShard::new(shards);
+        let connections = NoticeConnections::new(&metrics, startup.shutdown);
+        let in_force = Arc::clone(&connections.in_force);
+        let dispatcher = open_notices(&config, record.as_ref(), settlements, connections)?;
         let RecordParts { recorders, generations: log } = RecordParts::of(record.as_ref(), shards)?;
         let funnels = parts.is_some().then(|| Funnels::new(shards));
         let shard_budgets = match (parts, &funnels) {
@@ -209,23 +209,23 @@ impl Exchange {
         let first = FirstGeneration { config, enrichments: opened, campaigns };
         let generations = GenerationBuilder::new(first, registry, key, log)?;
         let current = generations.subscribe();
+        in_force.set(current.clone()).expect("it is set once");
         if let Some(funnels) = &funnels {
             let generation = current.borrow();
             funnels.follow(generation.campaigns.catalogue.campaigns().iter().map(|it| it.slot), 0);
         }
         let jobs = funnels.iter().map(|funnels| funnels.start(startup.builder)).collect();
         let renewal = guards.start(startup.control, startup.shutdown);
+        let slots = guard_ports.into_iter().zip(recorders).zip(shard_budgets);
         let slot = |((guard_port, recorder), budget)| {
-            let clones = dispatcher.as_ref().map(|it| (it.sender.clone(), it.to_nodes.clone()));
-            let (dispatcher, to_nodes) = clones.unzip();
+            let (dispatcher, to_nodes) = dispatcher.as_ref().map(OpenNotices::of_shard).unzip();
             Mutex::new(Some(ShardSlot { guard_port, recorder, budget, dispatcher, to_nodes }))
         };
-        let shard_slots =
-            guard_ports.into_iter().zip(recorders).zip(shard_budgets).map(slot).collect();
+        let shard_slots = slots.map(slot).collect();
         let (dispatcher, notices) = dispatcher.map(|it| (it.dispatcher, it.monitor)).unzip();
         let exchange = Arc::new(Self {
             address: startup.listening[0],
-            metrics: PerShard::new(shards),
+            metrics,
             generations: Mutex::new(Some(generations)),
             current,
             guards,
@@ -293,7 +293,12 @@ impl Exchange {
         let first = Arc::clone(&generations.borrow_and_update());
         let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         let nodes = to_nodes
-            .map(|(notices, tls)| NodeClient::new(&notices, Arc::new(SystemNames::new()), tls));
+            .map(|(notices, tls)| {
+                let metrics = Arc::clone(&counters);
+                NodeClient::start(&notices, tls, metrics, context.shutdown().clone())
+            })
+            .transpose()
+            .map_err(|error| format!("cannot wait for other nodes: {error}"))?;
         let parts = ShardParts {
             index,
             guard_port: RefCell::new(guard_port),
@@ -436,7 +441,16 @@ struct OpenNotices {
     sender: NoticeSender,
     monitor: NoticeMonitor,
     key: NodeKey,
-    to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
+    to_nodes: NodeAccess,
+}
+
+/// How shards reach other nodes.
+type NodeAccess = (Arc<NoticesConfig>, Arc<ClientConfig>);
+
+impl OpenNotices {
+    fn of_shard(&self) -> (NoticeSender, NodeAccess) {
+        (self.sender.clone(), self.to_nodes.clone())
+    }
 }
 
 /// Budgets before the log is open.
@@ -497,23 +511,78 @@ impl BudgetParts {
     }
 }
 
+/// What takes settlements, and the remote pacer if it is one.
+struct SettlementTarget {
+    pacer: Option<Arc<RemotePacer>>,
+    settlements: Box<dyn Settlements>,
+}
+
+impl SettlementTarget {
+    /// A remote pacer if one is configured, else `settlements`.
+    fn start(
+        config: &ExchangeConfig,
+        record: Option<&Record>,
+        settlements: Box<dyn Settlements>,
+    ) -> Result<Self, ExchangeError> {
+        let (Some(pacer), Some(record)) = (&config.pacer, record) else {
+            return Ok(Self { pacer: None, settlements });
+        };
+        let (pacer, settlements) = RemotePacer::start(pacer, record)?;
+        Ok(Self { pacer: Some(Arc::new(pacer)), settlements })
+    }
+}
+
+/// What connections for notices need of the exchange.
+struct NoticeConnections {
+    /// Set once there is a generation.
+    in_force: Arc<OnceLock<watch::Receiver<Arc<Generation>>>>,
+    metrics: Arc<Padded<ExchangeMetrics>>,
+    shutdown: Shutdown,
+}
+
+impl NoticeConnections {
+    fn new(metrics: &PerShard<ExchangeMetrics>, shutdown: &Shutdown) -> Self {
+        Self { in_force: Arc::default(), metrics: metrics.shard(0), shutdown: shutdown.clone() }
+    }
+
+    /// A client for hosts that DSPs name. Without TLS, those of DSPs that are called over HTTP/2 are
+    /// so too.
+    fn client_options(self, limits: &CallLimits, tls: Arc<ClientConfig>) -> NoticeClientOptions {
+        let Self { in_force, metrics, shutdown } = self;
+        let prior_knowledge = move |host: &NoticeHost| {
+            let Some(current) = in_force.get() else { return false };
+            let endpoints = &current.borrow().config.endpoints;
+            endpoints.iter().any(|dsp| dsp.has_prior_knowledge(&host.host, host.port))
+        };
+        NoticeClientOptions {
+            limits: limits.clone(),
+            addresses: limits.public(),
+            resolver: Arc::new(SystemNames::new()),
+            tls,
+            prior_knowledge: Box::new(prior_knowledge),
+            metrics,
+            shutdown,
+        }
+    }
+}
+
 /// Opens the dispatcher with the notices that the log says are owed. None if we fire no notices.
 /// `settlements` receives the log's settlements that are not booked before this returns.
 fn open_notices(
     config: &ExchangeConfig,
     record: Option<&Record>,
     mut settlements: Box<dyn Settlements>,
+    connections: NoticeConnections,
 ) -> Result<Option<OpenNotices>, ExchangeError> {
     let (Some(notices), Some(record)) = (&config.notices, record) else { return Ok(None) };
     let clock = DeliveryClock::start();
     let (replay, journal) = replay(record, notices.policy, &mut *settlements)?;
     let own = read_or_create_key(&record.directory).map_err(ExchangeError::Key)?;
     let key = NodeKey { node: record.node, own };
-    let calls = notices.calls.clone();
     let tls = Arc::new(client_config(notices.authorities.as_deref()));
     let to_nodes = (Arc::new(notices.clone()), Arc::clone(&tls));
-    let client =
-        move || NoticeClient::new(&calls, calls.public(), Arc::new(SystemNames::new()), tls);
+    let options = connections.client_options(&notices.calls, tls);
+    let client = move || NoticeClient::start(options);
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
     let times = NoticeTiming { clock, linger: LINGER, answer_timeout };

@@ -8,6 +8,7 @@ mod markup;
 mod nodes;
 mod settled;
 mod upstream;
+mod versions;
 
 use std::net::SocketAddr;
 use std::path::Path;

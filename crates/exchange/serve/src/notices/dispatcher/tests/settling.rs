@@ -17,12 +17,13 @@ use pacer_core::messages::FromShard;
 use pacer_core::shard::TokenRejection;
 use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use record::Record;
+use runtime::shutdown::Shutdown;
 use units::{Currency, Nanos};
 
 use super::*;
 use crate::budgets::shard::tests::{SLOT, rights_of, sealed, shard_fixtures};
 use crate::config::CallLimits;
-use crate::notices::{ReplayError, replay};
+use crate::notices::{NoticeClientOptions, ReplayError, replay};
 
 fn reservation(number: u8) -> Reservation {
     let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
@@ -329,12 +330,15 @@ impl Life {
                 idle_timeout: Duration::from_secs(1),
                 networks_allowed: Vec::new(),
             };
-            NoticeClient::new(
-                &limits,
-                limits.public(),
-                Arc::new(Nobody),
-                Arc::new(client_config(Some(&[]))),
-            )
+            NoticeClient::start(NoticeClientOptions {
+                addresses: limits.public(),
+                limits,
+                resolver: Arc::new(Nobody),
+                tls: Arc::new(client_config(Some(&[]))),
+                prior_knowledge: Box::new(|_| false),
+                metrics: Arc::default(),
+                shutdown: Shutdown::new(Duration::ZERO),
+            })
         };
         let others = record.rings.durable_ring(1 << 20, None);
         let delivery = replay.finish(clock.now());
