@@ -52,7 +52,7 @@ mutants-sample: ## Plants five of these bugs, chosen by the hash of the commit
 
 bench-tests: ## Tests of the bench driver, the pictures, the comparison and the Go peers, if Python and Go are installed
 	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 bench/test_pacing.py && python3 bench/test_live.py && python3 bench/test_cache.py && python3 bench/test_lookup.py && python3 scripts/test_pictures.py && python3 compat/test_compare.py && python3 clients/python/test_vickrey_pacer.py; fi
-	if command -v go >/dev/null; then for peer in bench/peers/go-*; do (cd $$peer && go vet ./... && go test ./...) || exit 1; done; fi
+	if command -v go >/dev/null; then for peer in bench/peers/go-* crates/exchange/serve/tests/it/strangers/go-dsp; do (cd $$peer && go vet ./... && go test ./...) || exit 1; done; fi
 
 docs: ## Documentation builds without warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet

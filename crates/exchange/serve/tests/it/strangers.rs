@@ -1,4 +1,7 @@
-//! Callers and DSPs that we did not write: hyper's client and server, and curl.
+//! Callers and DSPs that we did not write: hyper's client and server, curl, Go's server, and nghttpd.
+
+mod go;
+mod nghttpd;
 
 use std::convert::Infallible;
 use std::io::Write as _;

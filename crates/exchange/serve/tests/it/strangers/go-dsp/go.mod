@@ -1,0 +1,3 @@
+module vickrey/crates/exchange/serve/tests/it/strangers/go-dsp
+
+go 1.26
