@@ -1,5 +1,7 @@
 //! A simulated server other than a DSP: it answers with the path of the request, or with the
-//! reversed path.
+//! reversed path. In a module: HTTP/2.
+
+mod http2;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
