@@ -12,7 +12,7 @@ use faults::process::kills;
 use serde_json::Value;
 
 use super::books::{Books, Level, Span, log, settled};
-use super::life::{Life, SEAT, Starting, campaign, configure, define, dsp, money};
+use super::life::{Life, SEAT, Starting, campaign, configure, define, dsp, dsp_table, money};
 use super::load::{Billed, Seen, Win, spend, unix_ms};
 use crate::program::{nanos, until};
 
@@ -103,10 +103,20 @@ fn in_all(life: &Life) -> u64 {
 
 #[test]
 fn books_balance_and_limits_hold_however_often_the_process_is_killed() {
+    kill_and_check("1.1");
+}
+
+#[test]
+fn books_balance_and_limits_hold_over_http2() {
+    kill_and_check("2");
+}
+
+/// The DSP is called over this version of HTTP.
+fn kill_and_check(http: &str) {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path();
     let keys = format!("lease_period = \"20ms\"\nreservation_max = \"{LASTS_MS}ms\"");
-    configure(folder, dsp(&["3.0", "1.5"]), &keys);
+    configure(folder, &dsp_table("d", dsp(&["3.0", "1.5"]), http), &keys);
     let (mut story, mut chance, mut owed) = (Story::default(), Chance::new(1), Vec::new());
     for kill in 0..kills(KILLS) {
         let starting = story.start(folder);

@@ -4,52 +4,82 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use faults::process::kill;
 use serde_json::Value;
+use testbed::server::{
+    self, ConnectionCounters, ContentFault, ServerBehaviour, ServerOptions, ServerRequest,
+    ServerSchedule, ServiceReply, SimulatedService,
+};
 
 use crate::program::{PATIENCE, message, signal, vickrey};
 
 /// The DSP's seat has an account of this name.
 pub const SEAT: &str = "buyer";
 
-/// A DSP that bids on every request for its seat, with these CPMs in turn on each connection.
+/// A DSP that bids on every request for its seat, with these CPMs in turn, over either version of
+/// HTTP. Serves until the tests end.
 pub fn dsp(prices: &'static [&'static str]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || bid(stream, prices));
-        }
-    });
-    address
+    let options = ServerOptions::default();
+    let responder = |_, _: &str| SeatResponder { prices, asked: 0, counters: Arc::default() };
+    let servers = server::start(&options, vec![ServerSchedule::default()], responder).unwrap();
+    Box::leak(Box::new(servers)).addresses()[0]
 }
 
-fn bid(mut stream: TcpStream, prices: &[&str]) {
-    let mut prices = prices.iter().cycle();
-    while let Some((_, body)) = message(&mut stream) {
-        let request: Value = serde_json::from_str(&body).unwrap();
-        let price = prices.next().unwrap();
+struct SeatResponder {
+    prices: &'static [&'static str],
+    asked: usize,
+    counters: Arc<ConnectionCounters>,
+}
+
+/// The DSP has no faults.
+#[derive(Clone, Debug, PartialEq)]
+enum NoFault {}
+
+impl ContentFault for NoFault {
+    fn problem(&self) -> Option<&'static str> {
+        match *self {}
+    }
+}
+
+impl SimulatedService for SeatResponder {
+    type Fault = NoFault;
+    type Change = ();
+
+    fn respond(&mut self, request: &ServerRequest<'_>, out: &mut Vec<u8>) -> ServiceReply {
+        let request: Value = serde_json::from_slice(request.body).unwrap();
+        let price = self.prices[self.asked % self.prices.len()];
         let bid = format!(
             r#"{{"id":"b","impid":"1","price":{price},"adm":"<p>","crid":"c","w":300,"h":250}}"#
         );
         let id = request["id"].as_str().unwrap();
         let body = format!(r#"{{"id":"{id}","seatbid":[{{"seat":"{SEAT}","bid":[{bid}]}}]}}"#);
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-        if stream.write_all(format!("{head}{body}").as_bytes()).is_err() {
-            return;
-        }
+        out.extend(server::whole_answer(body.as_bytes()));
+        // Calls overlap, and the answers of one connection come in another order than the calls.
+        self.asked += 1;
+        ServiceReply::Whole(Duration::from_millis((self.asked % 3) as u64))
+    }
+
+    fn behave(&mut self, _: &ServerBehaviour<NoFault>) {}
+
+    fn change(&mut self, (): ()) {}
+
+    fn connections(&self) -> &ConnectionCounters {
+        &self.counters
     }
 }
 
-/// The configuration of all runs: the listener, the DSP, the folders, and further keys of budgets.
-pub fn configure(folder: &Path, dsp: SocketAddr, budgets: &str) {
+/// The configuration of all runs: the listener, the table of the DSP, the folders, and further keys
+/// of budgets.
+pub fn configure(folder: &Path, dsp_table: &str, budgets: &str) {
     let directory = folder.join("budgets");
     std::fs::create_dir(folder.join("campaigns.d")).unwrap();
     let budgets = format!(
         "[budgets]\ndirectory = {directory:?}\ncampaigns = \"campaigns.d/*.toml\"\n{budgets}\n"
     );
-    configure_exchange(folder, &(budgets + &dsp_table("d", dsp)));
+    configure_exchange(folder, &(budgets + dsp_table));
 }
 
 /// An exchange with notices and a record, and these tables.
@@ -65,10 +95,11 @@ pub fn configure_exchange(folder: &Path, tables: &str) {
     std::fs::write(folder.join("vickrey.toml"), text).unwrap();
 }
 
-/// The table of a DSP that has [`SEAT`].
-pub fn dsp_table(id: &str, dsp: SocketAddr) -> String {
+/// The table of a DSP that has [`SEAT`]. It is called over this version of HTTP.
+pub fn dsp_table(id: &str, dsp: SocketAddr, http: &str) -> String {
     format!(
-        "[[dsp]]\nid = {id:?}\nurl = \"http://{dsp}/bid\"\nseats = [{SEAT:?}]\ntimeout = \"5s\"\n"
+        "[[dsp]]\nid = {id:?}\nurl = \"http://{dsp}/bid\"\nhttp = {http:?}\nseats = [{SEAT:?}]\n\
+         timeout = \"5s\"\n"
     )
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::books::log;
-use super::life::{Life, SEAT, Sold, campaign, configure, define, dsp};
+use super::life::{Life, SEAT, Sold, campaign, configure, define, dsp, dsp_table};
 use crate::program::{PATIENCE, nanos};
 
 /// Budgets in nanos. A win costs 3, 2.5 and 2 million, so all of each can be spent.
@@ -32,9 +32,20 @@ fn spent(life: &Life, of: &str) -> u64 {
 
 #[test]
 fn all_is_spent_and_no_more_whatever_happens_to_the_process() {
+    check("1.1");
+}
+
+#[test]
+fn all_is_spent_and_no_more_over_http2() {
+    check("2");
+}
+
+/// The DSP is called over this version of HTTP.
+fn check(http: &str) {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path();
-    configure(folder, dsp(&["3.0"]), "lease_period = \"20ms\"\nreservation_max = \"2s\"");
+    let table = dsp_table("d", dsp(&["3.0"]), http);
+    configure(folder, &table, "lease_period = \"20ms\"\nreservation_max = \"2s\"");
     let summer = campaign("summer", "acme", "budget = \"0.01\"\nbid = { value = \"2.5\" }");
     let autumn = campaign("autumn", "acme", "budget = \"0.006\"\nbid = { price = \"2\" }");
     define(folder, &format!("{ACCOUNTS}{summer}{autumn}"));

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::life::{Caller, Life, Sold, campaign, configure, define, dsp};
+use super::life::{Caller, Life, Sold, campaign, configure, define, dsp, dsp_table};
 use crate::program::{PATIENCE, nanos};
 
 /// The budget of twenty wins, and the price of each.
@@ -45,7 +45,7 @@ fn a_restart_loses_no_money_and_no_minute() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path();
     // No reservation expires during the test.
-    configure(folder, dsp(&["0.01"]), "reservation_max = \"1h\"");
+    configure(folder, &dsp_table("d", dsp(&["0.01"]), "1.1"), "reservation_max = \"1h\"");
     let keys = "budget = \"0.05\"\nbid = { value = \"2.5\" }";
     define(folder, &format!("{ACCOUNTS}{}", campaign("summer", "acme", keys)));
     let (mut reserved, mut billed) = (Vec::new(), 0);

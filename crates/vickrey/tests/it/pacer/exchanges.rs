@@ -25,7 +25,7 @@ fn tables(pacer: &str) -> String {
          [[exchange.pacer.seat]]\ndsp = \"paid\"\nseat = \"{SEAT}\"\naccount = \"acme\"\n\
          campaign = \"acme-spring\"\n"
     );
-    paid + &dsp_table("paid", dsp(PAID)) + &dsp_table("unpaid", dsp(UNPAID))
+    paid + &dsp_table("paid", dsp(PAID), "1.1") + &dsp_table("unpaid", dsp(UNPAID), "1.1")
 }
 
 fn pacer() -> Pacer {
