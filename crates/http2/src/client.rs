@@ -77,6 +77,8 @@ pub struct Http2Client<C> {
     last_stream: Option<u32>,
     /// What the server may receive on all streams.
     send_window: u32,
+    /// The largest that it has been.
+    send_window_max: u32,
     /// Window that we grant the connection.
     window: u32,
     /// Bytes taken from that window that are not given back.
@@ -121,6 +123,7 @@ impl<C: StreamCall> Http2Client<C> {
             unsent_from: 1,
             last_stream: None,
             send_window: WINDOW_DEFAULT,
+            send_window_max: WINDOW_DEFAULT,
             window,
             received: 0,
             held: 0,
@@ -148,6 +151,11 @@ impl<C: StreamCall> Http2Client<C> {
             return Err(StreamRefusal::Window);
         }
         Ok(())
+    }
+
+    /// The largest body that the connection can carry while it has no other requests.
+    pub fn capacity(&self) -> usize {
+        self.send_window_max.min(self.peer.stream_window) as usize
     }
 
     /// Adds a request to the output; returns its stream. Its own `fields`, with names in lower case,
@@ -543,6 +551,7 @@ impl<C: StreamCall> Http2Client<C> {
             return Err(WINDOW_OVERFLOW);
         }
         self.send_window = window;
+        self.send_window_max = self.send_window_max.max(window);
         Ok(())
     }
 

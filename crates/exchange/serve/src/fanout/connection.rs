@@ -108,6 +108,10 @@ impl DspConnection {
         self.http.room(length)
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.http.capacity()
+    }
+
     pub(super) fn calls_len(&self) -> usize {
         self.http.calls_len()
     }

@@ -203,15 +203,22 @@ impl DspPool {
         Ok(())
     }
 
-    /// Whether a multiplexed connection without calls has no room for `message`: another one would
-    /// have none either.
+    /// Whether no connection to this DSP could carry `message`. Closes multiplexed connections whose
+    /// windows could, but are used up although they have no calls: servers give back windows by
+    /// halves, and another connection begins with all of its own.
     fn exceeds_windows(&self, message: &impl CallMessage) -> bool {
-        let multiplexed = self.multiplexed.borrow();
-        let mut unused = multiplexed.iter().filter(|open| open.calls_len() == 0);
-        unused.any(|open| {
-            let length = message.body_len();
-            open.room(length) == Err(StreamRefusal::Window) && open.room(0).is_ok()
-        })
+        let length = message.body_len();
+        let is_blocked = |open: &&Rc<DspConnection>| {
+            let blocked = open.room(length) == Err(StreamRefusal::Window);
+            blocked && open.calls_len() == 0 && open.room(0).is_ok()
+        };
+        let blocked: Vec<_> =
+            self.multiplexed.borrow().iter().filter(is_blocked).cloned().collect();
+        if blocked.iter().any(|open| open.capacity() < length) {
+            return true;
+        }
+        blocked.iter().for_each(|open| self.close_connection(open));
+        false
     }
 
     /// Why no connection can carry a call.

@@ -1,4 +1,5 @@
-//! Ceilings of one auction with ten DSPs: allocations, and system calls of the shard's thread.
+//! Ceilings of one auction with ten DSPs, over either version of HTTP: allocations, and system calls of
+//! the shard's thread.
 //!
 //! Counts, never times. The tests' DSPs and caller allocate nothing during the measurement, so the
 //! allocator's counts are the exchange's; strace counts system calls.
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use exchange_serve::Exchange;
 use faults::process::isolated;
+use http2::frame::{self, FrameHeader, FrameType};
 use record::RecordService;
 use runtime::service::{LoneOptions, LoneService, Ports, RunningService as _};
 use runtime::shards::ShardsOptions;
@@ -29,12 +31,29 @@ const BIDDERS: usize = 3;
 const WARM_UP: usize = 50;
 
 /// Allocations, reallocations included, of one auction.
-const ALLOCATIONS_MAX: f64 = 88.0;
+const ALLOCATIONS_MAX: f64 = 85.0;
 /// Bytes allocated for one auction.
-const BYTES_MAX: f64 = 45_000.0;
+const BYTES_MAX: f64 = 42_000.0;
 /// System calls of one auction: a write and a read for each DSP and the caller, and at worst a
 /// wait before each read.
-const CALLS_MAX: f64 = 36.0;
+const CALLS_MAX: f64 = 34.0;
+
+/// The version of HTTP to DSPs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+impl Version {
+    /// As `[[dsp]] http` names it.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Http1 => "1.1",
+            Self::Http2 => "2",
+        }
+    }
+}
 
 /// Ten DSPs on one thread: all are called before the first responds.
 struct Dsps {
@@ -43,30 +62,57 @@ struct Dsps {
 }
 
 impl Dsps {
-    fn start(request: &serde_json::Value) -> Self {
+    fn start(request: &serde_json::Value, version: Version) -> Self {
         let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
         let listeners: Vec<_> = (0..DSPS).map(bind).collect();
         let address = |listener: &TcpListener| listener.local_addr().expect("an address");
         let addresses = listeners.iter().map(address).collect();
-        let answers: Vec<_> = (0..DSPS).map(|dsp| Answer::new(request, dsp)).collect();
-        let thread = std::thread::spawn(move || answer_all(&listeners, answers));
+        let answers: Vec<_> = (0..DSPS).map(|dsp| Answer::new(request, dsp, version)).collect();
+        let thread = std::thread::spawn(move || answer_all(&listeners, answers, version));
         Self { addresses, thread }
     }
 }
 
-/// A response with space for the auction's id.
+/// A response with space for the auction's id, and over HTTP/2 for that of the stream.
 struct Answer {
     bytes: Vec<u8>,
     id_at: Option<usize>,
+    /// Where the stream's id is.
+    streams_at: Vec<usize>,
 }
 
 const ID_BYTES: usize = 32;
+/// Place of the stream's id in a frame.
+const STREAM_AT: usize = 5;
 
 impl Answer {
-    fn new(request: &serde_json::Value, dsp: usize) -> Self {
-        if BIDDERS <= dsp {
-            return Self { bytes: b"HTTP/1.1 204 No Content\r\n\r\n".into(), id_at: None };
+    fn new(request: &serde_json::Value, dsp: usize, version: Version) -> Self {
+        let body = if dsp < BIDDERS { Self::body(request, dsp) } else { String::new() };
+        let (mut bytes, mut streams_at) = (Vec::new(), Vec::new());
+        match (version, body.is_empty()) {
+            (Version::Http1, true) => bytes.extend(b"HTTP/1.1 204 No Content\r\n\r\n"),
+            (Version::Http1, false) => {
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+                bytes.extend((head + &body).as_bytes());
+            }
+            // `:status` 204 and 200 of the static table.
+            (Version::Http2, true) => {
+                streams_at.push(STREAM_AT);
+                frame::write_headers(&mut bytes, 0, &[0x89], true);
+            }
+            (Version::Http2, false) => {
+                streams_at.push(STREAM_AT);
+                frame::write_headers(&mut bytes, 0, &[0x88], false);
+                streams_at.push(bytes.len() + STREAM_AT);
+                frame::write_data(&mut bytes, 0, body.as_bytes(), true);
+            }
         }
+        let key = r#"{"id":""#;
+        let id_at = find(&bytes, key.as_bytes()).map(|at| at + key.len());
+        Self { bytes, id_at, streams_at }
+    }
+
+    fn body(request: &serde_json::Value, dsp: usize) -> String {
         let imp = &request["imp"][0];
         let (id, blank) = (&imp["id"], "-".repeat(ID_BYTES));
         let size = &imp["banner"]["format"][0];
@@ -76,23 +122,36 @@ impl Answer {
         let bid = format!(
             r#"{{"id":"b{dsp}","impid":{id},"price":{price}.5,"adm":"{markup}","crid":"c","w":{w},"h":{h},"mtype":1,"adomain":["advertiser.example"]}}"#
         );
-        let body = format!(r#"{{"id":"{blank}","seatbid":[{{"bid":[{bid}]}}]}}"#);
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-        let id_at = head.len() + r#"{"id":""#.len();
-        Self { bytes: (head + &body).into_bytes(), id_at: Some(id_at) }
+        format!(r#"{{"id":"{blank}","seatbid":[{{"bid":[{bid}]}}]}}"#)
     }
 }
 
-fn answer_all(listeners: &[TcpListener], mut answers: Vec<Answer>) {
+fn answer_all(listeners: &[TcpListener], mut answers: Vec<Answer>, version: Version) {
     let accept = |listener: &TcpListener| listener.accept().expect("a connection").0;
     let mut streams: Vec<_> = listeners.iter().map(accept).collect();
-    for stream in &streams {
+    for stream in &mut streams {
         stream.set_nodelay(true).expect("a socket option");
+        if version == Version::Http2 {
+            let mut greeting = Vec::new();
+            let settings = [(frame::SETTING_INITIAL_WINDOW_SIZE, 1 << 20)];
+            frame::write_settings(&mut greeting, &settings);
+            // Enough for all requests of a test.
+            frame::write_window_update(&mut greeting, 0, 1 << 30);
+            stream.write_all(&greeting).expect("an open connection");
+        }
     }
     let mut buffer = vec![0; 64 * 1024];
     loop {
         for (stream, answer) in streams.iter_mut().zip(&mut answers) {
-            let Some((body, end)) = read_message(stream, &mut buffer) else { return };
+            let read = match version {
+                Version::Http1 => read_message(stream, &mut buffer),
+                Version::Http2 => read_stream(stream, &mut buffer),
+            };
+            let Some((body, end)) = read else { return };
+            for at in &answer.streams_at {
+                let id = body - frame::FRAME_HEADER_BYTES + STREAM_AT;
+                answer.bytes[*at..at + 4].copy_from_slice(&buffer[id..id + 4]);
+            }
             if let Some(at) = answer.id_at {
                 let key = b"\"id\":\"";
                 let found =
@@ -111,6 +170,34 @@ fn answer_all(listeners: &[TcpListener], mut answers: Vec<Answer>) {
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// Reads the frames of one request, and those that come with it. Returns the bounds of its body.
+/// Allocates nothing.
+fn read_stream(stream: &mut TcpStream, buffer: &mut [u8]) -> Option<(usize, usize)> {
+    let mut filled = 0;
+    loop {
+        let is_first = buffer[..filled].starts_with(frame::PREFACE);
+        let (mut at, mut found) = (if is_first { frame::PREFACE.len() } else { 0 }, None);
+        while let Some(header) = FrameHeader::read(&buffer[at..filled]) {
+            let body = at + frame::FRAME_HEADER_BYTES;
+            at = body + header.length;
+            if header.kind == FrameType::Data as u8 {
+                assert!(found.is_none(), "one request at a time");
+                found = Some((body, at));
+            }
+            if filled <= at {
+                break;
+            }
+        }
+        if at == filled && found.is_some() {
+            return found;
+        }
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => filled += read,
+        }
+    }
 }
 
 /// Reads one message with a content length. Returns the bounds of its body. Allocates nothing.
@@ -148,9 +235,9 @@ struct Rig {
 
 impl Rig {
     /// With a record at this path, or without one.
-    fn start(record: Option<&Path>) -> Self {
+    fn start(record: Option<&Path>, version: Version) -> Self {
         let body = testbed::traffic::reference_request();
-        let dsps = Dsps::start(&serde_json::from_slice(&body).expect("JSON"));
+        let dsps = Dsps::start(&serde_json::from_slice(&body).expect("JSON"), version);
         // strace slows everything down.
         let body = String::from_utf8(body).expect("UTF-8");
         let body = body.replacen("\"tmax\":250", "\"tmax\":20000", 1);
@@ -160,7 +247,10 @@ impl Rig {
             text.push_str(&format!("[record]\ndirectory = {directory:?}\n"));
         }
         for (index, address) in dsps.addresses.iter().enumerate() {
-            text.push_str(&format!("[[dsp]]\nid = \"d{index}\"\nurl = \"http://{address}/bid\"\n"));
+            let http = version.label();
+            text.push_str(&format!(
+                "[[dsp]]\nid = \"d{index}\"\nurl = \"http://{address}/bid\"\nhttp = {http:?}\n"
+            ));
         }
         let (config, record) = sections(&text);
         let mut ports = Ports::default();
@@ -210,8 +300,8 @@ impl Rig {
 fn a_record_allocates_nothing() {
     isolated(|| {
         let directory = tempfile::tempdir().expect("a directory");
-        let without = allocated(None);
-        let with = allocated(Some(directory.path()));
+        let without = allocated(None, Version::Http1);
+        let with = allocated(Some(directory.path()), Version::Http1);
         // Many auctions share the allocations of the log's thread per group.
         assert!(with - without < 0.5, "{with} allocations with a record, {without} without");
     });
@@ -220,17 +310,19 @@ fn a_record_allocates_nothing() {
 #[test]
 fn allocations() {
     isolated(|| {
-        let allocations = allocated(None);
-        assert!(allocations <= ALLOCATIONS_MAX, "{allocations} allocations");
+        for version in [Version::Http1, Version::Http2] {
+            let allocations = allocated(None, version);
+            assert!(allocations <= ALLOCATIONS_MAX, "{version:?}: {allocations} allocations");
+        }
     });
 }
 
 /// Allocations of one auction.
 #[expect(clippy::print_stdout, reason = "the measured numbers")]
 #[expect(clippy::cast_precision_loss, reason = "small counts")]
-fn allocated(record: Option<&Path>) -> f64 {
+fn allocated(record: Option<&Path>, version: Version) -> f64 {
     const AUCTIONS: usize = 700;
-    let mut rig = Rig::start(record);
+    let mut rig = Rig::start(record, version);
     rig.auctions(WARM_UP);
     // The log's buffer grows once, at a pause of the disk; auctions' leaks would recur in every
     // round.
@@ -247,13 +339,17 @@ fn allocated(record: Option<&Path>) -> f64 {
     rig.finish();
     let allocations = (counted.allocations + counted.reallocations) as f64 / AUCTIONS as f64;
     let bytes = counted.bytes_allocated as f64 / AUCTIONS as f64;
-    println!("one auction over {DSPS} DSPs: {allocations:.1} allocations, {bytes:.0} bytes");
+    println!(
+        "one auction, {DSPS} DSPs, {version:?}: {allocations:.1} allocations, {bytes:.0} bytes"
+    );
     assert!(bytes <= BYTES_MAX, "{bytes} bytes allocated");
     allocations
 }
 
 /// The variable with the number of auctions of the traced process.
 const AUCTIONS_KEY: &str = "CEILINGS_AUCTIONS";
+/// That with the version of HTTP.
+const VERSION_KEY: &str = "CEILINGS_HTTP";
 
 #[test]
 #[expect(clippy::print_stdout, reason = "the measured numbers")]
@@ -267,13 +363,16 @@ fn system_calls() {
     // The difference of two runs leaves out start, warm-up and end.
     const FEW: usize = 100;
     const MANY: usize = 300;
-    let calls = (traced(MANY) as f64 - traced(FEW) as f64) / (MANY - FEW) as f64;
-    println!("one auction over {DSPS} DSPs: {calls:.1} system calls");
-    assert!(calls <= CALLS_MAX, "{calls} system calls");
+    for version in [Version::Http1, Version::Http2] {
+        let more = traced(MANY, version) as f64 - traced(FEW, version) as f64;
+        let calls = more / (MANY - FEW) as f64;
+        println!("one auction, {DSPS} DSPs, {version:?}: {calls:.1} system calls");
+        assert!(calls <= CALLS_MAX, "{version:?}: {calls} system calls");
+    }
 }
 
 /// System calls of the shard's thread in a process that runs this many auctions.
-fn traced(auctions: usize) -> usize {
+fn traced(auctions: usize, version: Version) -> usize {
     let folder = std::env::temp_dir().join(format!("ceilings-{}-{auctions}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the trace");
     let output = Command::new("strace")
@@ -282,6 +381,7 @@ fn traced(auctions: usize) -> usize {
         .arg(std::env::current_exe().expect("a test binary"))
         .args(["--ignored", "--exact", "ceilings::hold_auctions", "--nocapture"])
         .env(AUCTIONS_KEY, auctions.to_string())
+        .env(VERSION_KEY, version.label())
         .output()
         .expect("strace runs");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -302,7 +402,9 @@ fn lines_of(path: &Path) -> usize {
 #[expect(clippy::print_stdout, reason = "tells the tracer which thread is the shard's")]
 fn hold_auctions() {
     let auctions = std::env::var(AUCTIONS_KEY).expect("set by the tracer");
-    let mut rig = Rig::start(None);
+    let http = std::env::var(VERSION_KEY).expect("set by the tracer");
+    let version = if http == "2" { Version::Http2 } else { Version::Http1 };
+    let mut rig = Rig::start(None, version);
     rig.auctions(WARM_UP + auctions.parse::<usize>().expect("a number"));
     println!("shard thread {}", shard_thread());
     rig.finish();

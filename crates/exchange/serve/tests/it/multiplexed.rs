@@ -252,6 +252,21 @@ fn a_request_beyond_the_window_opens_no_more_connections() {
     assert_eq!(dsp.accepted(), 1);
 }
 
+/// nghttpd gives a window of 65,535 bytes back once half of it is used, so that a connection without
+/// calls may have too little left.
+#[test]
+fn a_window_that_is_used_up_costs_its_connection() {
+    let dsp = bidding();
+    let exchange = exchange(&dsp, &[]);
+    let large = banner(&format!(r#","site":{{"ref":"{}"}}"#, "x".repeat(50_000)));
+    for connections in 1..=3 {
+        assert_eq!(exchange.auction(&large).price(), "2");
+        assert_eq!(dsp.accepted(), connections);
+    }
+    assert_eq!(exchange.outcomes(0, CallOutcome::Saturated), 0);
+    exchange.until_open(0, 1);
+}
+
 #[test]
 fn calls_beyond_the_stream_limit_take_another_connection() {
     let settings = vec![(SETTING_MAX_CONCURRENT_STREAMS, 1)];
@@ -294,8 +309,8 @@ fn a_dsp_that_stops_reading_is_asked_no_more_on_that_connection() {
     let dsp = Http2Dsp::start(Http2Script { settings, window: 1 << 30, on_request });
     let other = Dsp::bidding("1");
     let exchange = exchange(&dsp, &[&other]);
-    let large = banner(&format!(r#","tmax":50,"site":{{"ref":"{}"}}"#, "x".repeat(200_000)));
-    assert_eq!(exchange.auction(&banner(r#","tmax":50"#)).price(), "1");
+    let large = banner(&format!(r#","tmax":250,"site":{{"ref":"{}"}}"#, "x".repeat(200_000)));
+    assert_eq!(exchange.auction(&banner(r#","tmax":250"#)).price(), "1");
     until("another connection is asked", || exchange.auction(&large).price() == "2");
 }
 

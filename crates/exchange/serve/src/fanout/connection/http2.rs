@@ -73,6 +73,10 @@ impl<C> Http2<C> {
         self.client.room(length)
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.client.capacity()
+    }
+
     pub(super) fn is_going_away(&self) -> bool {
         self.client.is_going_away()
     }

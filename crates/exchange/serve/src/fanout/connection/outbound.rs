@@ -105,6 +105,14 @@ impl<C> OutboundConnection<C> {
         http2.room(length)
     }
 
+    /// The largest body that it can carry while it has no other calls.
+    pub(crate) fn capacity(&self) -> usize {
+        match &*self.protocol.borrow() {
+            Protocol::Http1(_) => usize::MAX,
+            Protocol::Http2(http2) => http2.capacity(),
+        }
+    }
+
     /// Calls in flight.
     pub(crate) fn calls_len(&self) -> usize {
         match &*self.protocol.borrow() {

@@ -172,11 +172,16 @@ impl<H: ReadinessHandler + 'static> Reactor<H> {
             return;
         }
         let now = Instant::now();
-        let unfinished = std::mem::take(&mut *self.unfinished.borrow_mut());
-        for token in &unfinished {
-            if let Some(handler) = self.get(*token) {
+        let mut unfinished = std::mem::take(&mut *self.unfinished.borrow_mut());
+        for token in unfinished.drain(..) {
+            if let Some(handler) = self.get(token) {
                 self.guarded(&handler, || handler.on_turn_end(now));
             }
+        }
+        // Keeps the buffer, unless a turn has begun meanwhile.
+        let mut next = self.unfinished.borrow_mut();
+        if next.is_empty() {
+            *next = unfinished;
         }
     }
 
