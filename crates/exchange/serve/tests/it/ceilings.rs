@@ -5,7 +5,7 @@
 //! allocator's counts are the exchange's; strace counts system calls.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use stats_alloc::{Region, Stats};
+use testbed::dsp::{self, DspProfile, Fleet};
+use testbed::server::{ServerOptions, ServerTls};
 
 use crate::ALLOCATOR;
 use crate::fixtures::{offer_record, sections};
@@ -37,40 +39,77 @@ const BYTES_MAX: f64 = 42_000.0;
 /// System calls of one auction: a write and a read for each DSP and the caller, and at worst a
 /// wait before each read.
 const CALLS_MAX: f64 = 34.0;
+/// The same under TLS, whose DSPs respond one by one, so that there are more waits.
+const TLS_CALLS_MAX: f64 = 40.0;
 
-/// The version of HTTP to DSPs.
+/// How DSPs are spoken to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Version {
     Http1,
     Http2,
+    /// HTTP/1.1 under TLS, to simulated DSPs, for system calls only: they allocate.
+    Tls,
 }
 
 impl Version {
+    const ALL: [Self; 3] = [Self::Http1, Self::Http2, Self::Tls];
+
     /// As `[[dsp]] http` names it.
     fn label(self) -> &'static str {
-        match self {
-            Self::Http1 => "1.1",
-            Self::Http2 => "2",
-        }
+        if self == Self::Http2 { "2" } else { "1.1" }
     }
 }
 
 /// Ten DSPs on one thread: all are called before the first responds.
 struct Dsps {
-    addresses: Vec<SocketAddr>,
-    thread: JoinHandle<()>,
+    /// Their tables.
+    tables: String,
+    thread: Option<JoinHandle<()>>,
+    _fleet: Option<Fleet>,
 }
 
 impl Dsps {
     fn start(request: &serde_json::Value, version: Version) -> Self {
+        if version == Version::Tls {
+            return Self::start_tls();
+        }
         let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
         let listeners: Vec<_> = (0..DSPS).map(bind).collect();
         let address = |listener: &TcpListener| listener.local_addr().expect("an address");
-        let addresses = listeners.iter().map(address).collect();
+        let urls = listeners.iter().map(|listener| format!("http://{}/bid", address(listener)));
+        let tables = tables(urls, version, "");
         let answers: Vec<_> = (0..DSPS).map(|dsp| Answer::new(request, dsp, version)).collect();
         let thread = std::thread::spawn(move || answer_all(&listeners, answers, version));
-        Self { addresses, thread }
+        Self { tables, thread: Some(thread), _fleet: None }
     }
+
+    fn start_tls() -> Self {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let (tls, authority) = ServerTls::generated(local).expect("a certificate");
+        let seats = vec!["s".to_owned()];
+        let profile = |seed| DspProfile {
+            seed,
+            no_bid_ppm: 0,
+            seats: seats.clone(),
+            ..DspProfile::default()
+        };
+        let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
+        let fleet = dsp::start((0..DSPS as u64).map(profile).collect(), &options);
+        let fleet = fleet.expect("a fleet");
+        let urls = (0..DSPS).map(|dsp| fleet.url(dsp));
+        let tables =
+            tables(urls, Version::Tls, &format!("seats = [\"s\"]\nca = '''{authority}'''\n"));
+        Self { tables, thread: None, _fleet: Some(fleet) }
+    }
+}
+
+/// Tables of DSPs, each with these keys.
+fn tables(urls: impl Iterator<Item = String>, version: Version, keys: &str) -> String {
+    let http = version.label();
+    let table = |(index, url): (usize, String)| {
+        format!("[[dsp]]\nid = \"d{index}\"\nurl = {url:?}\nhttp = {http:?}\n{keys}")
+    };
+    urls.enumerate().map(table).collect()
 }
 
 /// A response with space for the auction's id, and over HTTP/2 for that of the stream.
@@ -90,8 +129,10 @@ impl Answer {
         let body = if dsp < BIDDERS { Self::body(request, dsp) } else { String::new() };
         let (mut bytes, mut streams_at) = (Vec::new(), Vec::new());
         match (version, body.is_empty()) {
-            (Version::Http1, true) => bytes.extend(b"HTTP/1.1 204 No Content\r\n\r\n"),
-            (Version::Http1, false) => {
+            (Version::Http1 | Version::Tls, true) => {
+                bytes.extend(b"HTTP/1.1 204 No Content\r\n\r\n");
+            }
+            (Version::Http1 | Version::Tls, false) => {
                 let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
                 bytes.extend((head + &body).as_bytes());
             }
@@ -144,7 +185,7 @@ fn answer_all(listeners: &[TcpListener], mut answers: Vec<Answer>, version: Vers
     loop {
         for (stream, answer) in streams.iter_mut().zip(&mut answers) {
             let read = match version {
-                Version::Http1 => read_message(stream, &mut buffer),
+                Version::Http1 | Version::Tls => read_message(stream, &mut buffer),
                 Version::Http2 => read_stream(stream, &mut buffer),
             };
             let Some((body, end)) = read else { return };
@@ -246,12 +287,7 @@ impl Rig {
         if let Some(directory) = record {
             text.push_str(&format!("[record]\ndirectory = {directory:?}\n"));
         }
-        for (index, address) in dsps.addresses.iter().enumerate() {
-            let http = version.label();
-            text.push_str(&format!(
-                "[[dsp]]\nid = \"d{index}\"\nurl = \"http://{address}/bid\"\nhttp = {http:?}\n"
-            ));
-        }
+        text.push_str(&dsps.tables);
         let (config, record) = sections(&text);
         let mut ports = Ports::default();
         let record = offer_record(record.as_ref(), &mut ports).expect("it opens");
@@ -291,7 +327,9 @@ impl Rig {
         if let Some(record) = self.record {
             record.close().expect("it is closed");
         }
-        self.dsps.thread.join().expect("the DSPs end with their connections");
+        if let Some(thread) = self.dsps.thread {
+            thread.join().expect("the DSPs end with their connections");
+        }
     }
 }
 
@@ -348,8 +386,8 @@ fn allocated(record: Option<&Path>, version: Version) -> f64 {
 
 /// The variable with the number of auctions of the traced process.
 const AUCTIONS_KEY: &str = "CEILINGS_AUCTIONS";
-/// That with the version of HTTP.
-const VERSION_KEY: &str = "CEILINGS_HTTP";
+/// That with the name of the version.
+const VERSION_KEY: &str = "CEILINGS_VERSION";
 
 #[test]
 #[expect(clippy::print_stdout, reason = "the measured numbers")]
@@ -363,11 +401,12 @@ fn system_calls() {
     // The difference of two runs leaves out start, warm-up and end.
     const FEW: usize = 100;
     const MANY: usize = 300;
-    for version in [Version::Http1, Version::Http2] {
+    for version in Version::ALL {
         let more = traced(MANY, version) as f64 - traced(FEW, version) as f64;
         let calls = more / (MANY - FEW) as f64;
         println!("one auction, {DSPS} DSPs, {version:?}: {calls:.1} system calls");
-        assert!(calls <= CALLS_MAX, "{version:?}: {calls} system calls");
+        let most = if version == Version::Tls { TLS_CALLS_MAX } else { CALLS_MAX };
+        assert!(calls <= most, "{version:?}: {calls} system calls");
     }
 }
 
@@ -381,7 +420,7 @@ fn traced(auctions: usize, version: Version) -> usize {
         .arg(std::env::current_exe().expect("a test binary"))
         .args(["--ignored", "--exact", "ceilings::hold_auctions", "--nocapture"])
         .env(AUCTIONS_KEY, auctions.to_string())
-        .env(VERSION_KEY, version.label())
+        .env(VERSION_KEY, format!("{version:?}"))
         .output()
         .expect("strace runs");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -402,9 +441,9 @@ fn lines_of(path: &Path) -> usize {
 #[expect(clippy::print_stdout, reason = "tells the tracer which thread is the shard's")]
 fn hold_auctions() {
     let auctions = std::env::var(AUCTIONS_KEY).expect("set by the tracer");
-    let http = std::env::var(VERSION_KEY).expect("set by the tracer");
-    let version = if http == "2" { Version::Http2 } else { Version::Http1 };
-    let mut rig = Rig::start(None, version);
+    let name = std::env::var(VERSION_KEY).expect("set by the tracer");
+    let version = Version::ALL.into_iter().find(|version| format!("{version:?}") == name);
+    let mut rig = Rig::start(None, version.expect("one of them"));
     rig.auctions(WARM_UP + auctions.parse::<usize>().expect("a number"));
     println!("shard thread {}", shard_thread());
     rig.finish();

@@ -2,7 +2,7 @@
 //!
 //! Knows which version of HTTP was agreed on, but not HTTP itself, nor the connection's use.
 
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, IoSlice, Read, Write as _};
 use std::net::Shutdown;
 
 use mio::net::TcpStream;
@@ -23,7 +23,11 @@ enum TransportKind {
         /// Not yet taken by the socket.
         unsent: Vec<u8>,
     },
-    Tls(Box<ClientConnection>),
+    Tls {
+        session: Box<ClientConnection>,
+        /// Whether the last read of the socket was short, and so emptied it.
+        is_emptied: bool,
+    },
 }
 
 impl Transport {
@@ -35,7 +39,8 @@ impl Transport {
     /// After the handshake.
     pub(crate) fn tls(socket: TcpStream, session: ClientConnection, permit: SocketPermit) -> Self {
         let is_http2 = session.alpn_protocol() == Some(ALPN_HTTP2);
-        Self { socket, kind: TransportKind::Tls(Box::new(session)), is_http2, _permit: permit }
+        let kind = TransportKind::Tls { session: Box::new(session), is_emptied: false };
+        Self { socket, kind, is_http2, _permit: permit }
     }
 
     /// Whether HTTP/2 is spoken.
@@ -76,7 +81,7 @@ impl Transport {
                 }
                 Ok(())
             }
-            TransportKind::Tls(session) => {
+            TransportKind::Tls { session, .. } => {
                 let mut writer = session.writer();
                 for part in parts {
                     writer.write_all(part)?;
@@ -106,14 +111,14 @@ impl Transport {
                 *unsent = Vec::new();
                 Ok(())
             }
-            TransportKind::Tls(session) => flush_tls(session, &mut self.socket),
+            TransportKind::Tls { session, .. } => flush_tls(session, &mut self.socket),
         }
     }
 
     pub(crate) fn has_unsent(&self) -> bool {
         match &self.kind {
             TransportKind::Plain { unsent } => !unsent.is_empty(),
-            TransportKind::Tls(session) => session.wants_write(),
+            TransportKind::Tls { session, .. } => session.wants_write(),
         }
     }
 
@@ -123,15 +128,19 @@ impl Transport {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if no bytes have arrived. Other errors
     /// end the connection.
     pub(crate) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
-        let TransportKind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
+        let TransportKind::Tls { session, is_emptied } = &mut self.kind else {
+            return self.socket.read(scratch);
+        };
         loop {
             match session.reader().read(scratch) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
                 read => return read,
             }
-            if session.read_tls(&mut self.socket)? == 0 {
+            let mut socket = ShortReads { socket: &mut self.socket, is_short: false };
+            if session.read_tls(&mut socket)? == 0 {
                 return Ok(0); // Without `close_notify`: an unfinished answer is cut off.
             }
+            *is_emptied = socket.is_short;
             let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
             session.process_new_packets().map_err(malformed)?;
             if session.wants_write() {
@@ -142,15 +151,33 @@ impl Transport {
 
     /// Whether a read that does not fill the buffer has emptied the socket.
     pub(crate) fn short_read_empties(&self) -> bool {
-        matches!(self.kind, TransportKind::Plain { .. })
+        match self.kind {
+            TransportKind::Plain { .. } => true,
+            // It has taken all plaintext, too.
+            TransportKind::Tls { is_emptied, .. } => is_emptied,
+        }
     }
 
     pub(crate) fn shut_down(&mut self) {
-        if let TransportKind::Tls(session) = &mut self.kind {
+        if let TransportKind::Tls { session, .. } = &mut self.kind {
             session.send_close_notify();
             drop(flush_tls(session, &mut self.socket));
         }
         drop(self.socket.shutdown(Shutdown::Both));
+    }
+}
+
+/// Notices a read that does not fill its buffer.
+struct ShortReads<'s> {
+    socket: &'s mut TcpStream,
+    is_short: bool,
+}
+
+impl Read for ShortReads<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.socket.read(buffer)?;
+        self.is_short = read < buffer.len();
+        Ok(read)
     }
 }
 

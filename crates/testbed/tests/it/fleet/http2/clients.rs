@@ -90,7 +90,7 @@ fn our_own_client_gets_its_answers() {
             let id = format!("req-{asked}");
             let body = format!("{}{}", BODY.replace("req-1", &id), " ".repeat(3_500));
             let parts = [body.as_bytes()].into_iter();
-            if client.request(Call(id), body.len(), parts).is_err() {
+            if client.request(Call(id), &[], body.len(), parts).is_err() {
                 break;
             }
             asked += 1;
