@@ -523,7 +523,7 @@ class Hostile(unittest.TestCase):
 
 class Variants(unittest.TestCase):
     def entry(self, figure: float) -> dict:
-        return self.concluded(variants.notices(), (100, 97, figure, 90, 90))
+        return self.concluded(variants.notices(), (100, 97, figure, 80, 76, 90, 90))
 
     def concluded(
         self,
@@ -554,26 +554,27 @@ class Variants(unittest.TestCase):
         return variants.conclude(comparison, 7, 900, measured)
 
     def test_rows_are_shares_of_the_row_they_name(self) -> None:
-        entry = self.entry(95)
+        entry = self.entry(90)
         shares = {name: row["of_base"] for name, row in entry["rows"].items()}
-        want = {"off": 1, "nurl alone": 0.97, "nurl and burl": 0.95}
+        want = {"off": 1, "nurl alone": 0.97, "nurl and burl": 0.9}
+        want |= {"off, HTTP/2": 1, "nurl and burl, HTTP/2": 0.95}
         want |= {"off, lurl in bids": 1, "and all lurl": 1}
         self.assertEqual(shares, want)
-        self.assertEqual(entry["rows"]["nurl and burl"]["shards_of_base"], 0.95)
-        self.assertEqual(report.variant(entry, "nurl and burl")["target"], "≥ 0.95: met")
-        worse = self.entry(94)
-        self.assertEqual(report.variant(worse, "nurl and burl")["target"], "≥ 0.95: missed")
+        self.assertEqual(entry["rows"]["nurl and burl"]["shards_of_base"], 0.9)
+        self.assertEqual(report.variant(entry, "nurl and burl")["target"], "≥ 0.89: met")
+        worse = self.entry(89)
+        self.assertEqual(report.variant(worse, "nurl and burl")["target"], "≥ 0.89: missed")
         text = report.variants(json.loads(json.dumps(worse)))
         self.assertIn("each after 7 ms; open loop, 900/s, which is 50% of the closed loop of `off`", text)
-        self.assertIn("≥ 0.95: missed", text)
+        self.assertIn("≥ 0.89: missed", text)
 
     def test_a_target_is_not_met_by_requests_that_went_wrong(self) -> None:
-        entry = self.entry(95)
+        entry = self.entry(90)
         row = next(each for each in entry["rounds"] if each["program"] == "nurl and burl")
         row["errors"] = 2
         told = report.variant(entry, "nurl and burl")["target"]
-        self.assertEqual(told, "≥ 0.95: missed, 2 requests went wrong")
-        self.assertEqual(report.variant(entry, "and all lurl")["target"], "≥ 0.95: met")
+        self.assertEqual(told, "≥ 0.89: missed, 2 requests went wrong")
+        self.assertEqual(report.variant(entry, "nurl and burl, HTTP/2")["target"], "≥ 0.94: met")
 
     def test_every_row_of_codings_has_a_floor_with_the_same(self) -> None:
         comparison = variants.codings()
