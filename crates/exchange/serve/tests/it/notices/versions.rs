@@ -41,7 +41,9 @@ fn check(http: ServedVersions, is_tls: bool, keys: &str) {
     let total = fleet.stats().total();
     assert_eq!((total.win.calls, total.bill.calls), (AUCTIONS, AUCTIONS));
     assert_eq!((total.malformed, total.win.malformed + total.bill.malformed), (0, 0));
-    assert_eq!(total.connections_open, 2, "one for bids, and one for notices");
+    // One for bids, and one for notices. Over HTTP/1.1, both notices may be due at once.
+    let most = if http == ServedVersions::Http2 { 2 } else { 3 };
+    assert!((2..=most).contains(&total.connections_open), "{http:?}: {}", total.connections_open);
 }
 
 #[test]
