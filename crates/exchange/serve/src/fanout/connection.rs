@@ -13,7 +13,6 @@ use std::fmt::{self, Display};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use ::http2::StreamRefusal;
 use exchange_core::record::CallOutcome;
 use mio::Token;
 use tokio::time::Instant;
@@ -61,7 +60,7 @@ pub(super) enum ConnectionUse {
 
 pub(super) struct DspConnection {
     peer: Rc<DspPeer>,
-    http: OutboundConnection<ConnectionCall>,
+    pub(super) http: OutboundConnection<ConnectionCall>,
     token: Token,
     pub(super) id: u64,
     pub(super) attempt: ConnectAttempt,
@@ -98,38 +97,6 @@ impl DspConnection {
             OutboundConnection::new(transport, &peer.endpoint.http2_head, options, Instant::now());
         let (usage, reused) = (Cell::new(ConnectionUse::Unused), Cell::new(false));
         Self { peer, http, token, id, attempt, usage, reused }
-    }
-
-    pub(super) fn is_multiplexed(&self) -> bool {
-        self.http.is_multiplexed()
-    }
-
-    pub(super) fn room(&self, length: usize) -> Result<(), StreamRefusal> {
-        self.http.room(length)
-    }
-
-    pub(super) fn capacity(&self) -> usize {
-        self.http.capacity()
-    }
-
-    pub(super) fn calls_len(&self) -> usize {
-        self.http.calls_len()
-    }
-
-    pub(super) fn begins_turn(&self) -> bool {
-        self.http.begins_turn()
-    }
-
-    pub(super) fn flush(&self) {
-        self.http.flush();
-    }
-
-    pub(super) fn drain(&self) -> bool {
-        self.http.drain()
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.http.is_closed()
     }
 
     /// Sends a call; over HTTP/2, with the others of this turn.
@@ -210,7 +177,7 @@ impl DspConnection {
         let blocked_before = now.checked_sub(self.peer.limits.get().drain_timeout);
         is_stalled.unwrap_or_else(|| {
             self.http.is_useless(idle_before, blocked_before.unwrap_or(now))
-                || !self.is_multiplexed() && !known.contains(&self.attempt.address)
+                || !self.http.is_multiplexed() && !known.contains(&self.attempt.address)
         })
     }
 

@@ -71,7 +71,7 @@ impl fmt::Debug for PooledConnection {
 
 impl ReadinessHandler for PooledConnection {
     fn on_writable(&self) {
-        self.connection.flush();
+        self.connection.http.flush();
     }
 
     fn on_readable(&self, buffers: &mut ReadBuffers, now: Instant, ends: bool) {
@@ -140,7 +140,7 @@ impl DspPool {
             self.close_connection(&connection);
         }
         let multiplexed = self.multiplexed.borrow().clone();
-        for connection in multiplexed.iter().filter(|connection| connection.drain()) {
+        for connection in multiplexed.iter().filter(|connection| connection.http.drain()) {
             self.close_connection(connection);
         }
     }
@@ -156,7 +156,7 @@ impl DspPool {
             return None;
         }
         let length = message.body_len();
-        multiplexed.iter().find(|open| open.room(length).is_ok()).cloned()
+        multiplexed.iter().find(|open| open.http.room(length).is_ok()).cloned()
     }
 
     /// Finds a connection for a call: the first one opened or released. Opens one for each waiting
@@ -209,12 +209,12 @@ impl DspPool {
     fn exceeds_windows(&self, message: &impl CallMessage) -> bool {
         let length = message.body_len();
         let is_blocked = |open: &&Rc<DspConnection>| {
-            let blocked = open.room(length) == Err(StreamRefusal::Window);
-            blocked && open.calls_len() == 0 && open.room(0).is_ok()
+            let blocked = open.http.room(length) == Err(StreamRefusal::Window);
+            blocked && open.http.calls_len() == 0 && open.http.room(0).is_ok()
         };
         let blocked: Vec<_> =
             self.multiplexed.borrow().iter().filter(is_blocked).cloned().collect();
-        if blocked.iter().any(|open| open.capacity() < length) {
+        if blocked.iter().any(|open| open.http.capacity() < length) {
             return true;
         }
         blocked.iter().for_each(|open| self.close_connection(open));
@@ -224,7 +224,7 @@ impl DspPool {
     /// Why no connection can carry a call.
     fn no_room(&self) -> String {
         let multiplexed = self.multiplexed.borrow();
-        let why = multiplexed.first().and_then(|open| open.room(1).err());
+        let why = multiplexed.first().and_then(|open| open.http.room(1).err());
         let why = match why {
             Some(StreamRefusal::GoingAway) => "the DSP closes it",
             Some(StreamRefusal::StreamLimit) => "as many calls as may be are in flight",
@@ -354,8 +354,8 @@ impl DspPool {
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.metrics().open.change(1);
-        self.is_multiplexed.set(connection.is_multiplexed());
-        if connection.is_multiplexed() {
+        self.is_multiplexed.set(connection.http.is_multiplexed());
+        if connection.http.is_multiplexed() {
             self.multiplexed.borrow_mut().push(Rc::clone(&connection));
         }
         self.release(connection, Instant::now());
@@ -388,10 +388,10 @@ impl DspPool {
 
     /// Gives the connection to the newest waiting call, which has the most time left, or keeps it.
     pub(super) fn release(&self, mut connection: Rc<DspConnection>, now: Instant) {
-        if connection.is_closed() {
+        if connection.http.is_closed() {
             return;
         }
-        if connection.is_multiplexed() {
+        if connection.http.is_multiplexed() {
             return self.share(&connection);
         }
         loop {
@@ -411,11 +411,11 @@ impl DspPool {
 
     /// Offers a multiplexed connection to waiting calls, the newest first, as far as it has room.
     fn share(&self, connection: &Rc<DspConnection>) {
-        if self.retired.get() && self.waiting.borrow().is_empty() && connection.drain() {
+        if self.retired.get() && self.waiting.borrow().is_empty() && connection.http.drain() {
             return self.close_connection(connection);
         }
-        let mut left = self.limits().streams_max.saturating_sub(connection.calls_len());
-        while left > 0 && connection.room(0).is_ok() {
+        let mut left = self.limits().streams_max.saturating_sub(connection.http.calls_len());
+        while left > 0 && connection.http.room(0).is_ok() {
             let Some((inbox, slot)) = self.waiting.borrow_mut().pop_back() else { return };
             left -= usize::from(inbox.offer(slot, Rc::clone(connection)).is_ok());
         }
@@ -431,7 +431,7 @@ impl DspPool {
         call: ConnectionCall,
         message: &impl CallMessage,
     ) -> Result<(), SendError<ConnectionCall>> {
-        if connection.is_closed() {
+        if connection.http.is_closed() {
             return Err(SendError::Dead(call));
         }
         let sent = connection.send(call, message);
@@ -449,14 +449,14 @@ impl DspPool {
 
     /// Whether half of the last connection's room is used.
     fn is_filling(&self, connection: &DspConnection) -> bool {
-        let calls = connection.calls_len();
+        let calls = connection.http.calls_len();
         let is_last = || self.multiplexed.borrow().last().is_some_and(|it| it.id == connection.id);
         2 * calls >= self.limits().streams_max.min(STREAMS_USUAL) && is_last()
     }
 
     /// Sends what a turn has added to a connection.
     fn finish_turn(&self, connection: &Rc<DspConnection>, now: Instant) {
-        if !connection.is_closed() && !connection.finish_turn(now) {
+        if !connection.http.is_closed() && !connection.finish_turn(now) {
             self.close_connection(connection);
         }
     }
@@ -470,7 +470,7 @@ impl DspPool {
         now: Instant,
         ends: bool,
     ) {
-        while !connection.is_closed() {
+        while !connection.http.is_closed() {
             let socket_empty = match connection.read(buffers, now) {
                 ReadProgress::WouldBlock => return,
                 ReadProgress::Partial { socket_empty } => {
@@ -494,7 +494,7 @@ impl DspPool {
 
     /// Has what was added to a connection sent at the end of the turn.
     fn begin_turn(&self, connection: &DspConnection) {
-        if !connection.is_closed() && connection.begins_turn() {
+        if !connection.http.is_closed() && connection.http.begins_turn() {
             self.reactor.finish_turn(connection.token());
         }
     }
@@ -533,7 +533,7 @@ impl DspPool {
         self.peer.health.borrow_mut().keep(&known);
         for connection in &*self.multiplexed.borrow() {
             if !known.contains(&connection.attempt.address) {
-                connection.drain();
+                connection.http.drain();
             }
         }
         let expired: Vec<_> = self.all.borrow().values().filter(is_expired).cloned().collect();

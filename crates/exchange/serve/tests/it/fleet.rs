@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use exchange_core::Fate;
 use exchange_core::record::CallOutcome;
-use testbed::dsp::{self, DspProfile, LatencySpread, NoticeStats};
+use testbed::dsp::{self, DspProfile, Fleet, LatencySpread, NoticeStats};
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 use units::{Cpm, Rounding};
@@ -16,6 +16,13 @@ use crate::notices::{LOOPBACK, RecordDir, beacons};
 const DSPS: usize = 8;
 const CALLERS: usize = 4;
 const ROUNDS: usize = 60;
+
+/// [`DSPS`] DSPs like this one, each with a seed and a seat of its own.
+fn fleet(profile: &DspProfile) -> Fleet {
+    let dsp = |seed| DspProfile { seed, seats: vec![format!("d{seed}")], ..profile.clone() };
+    let dsps = (0..DSPS as u64).map(dsp).collect();
+    dsp::start(dsps, &ServerOptions::default()).expect("a fleet")
+}
 
 #[test]
 fn every_call_has_one_outcome() {
@@ -29,16 +36,12 @@ fn every_call_has_one_outcome_over_http2() {
 
 /// All DSPs are called over this version of HTTP.
 fn check_outcomes(http: &str) {
-    let profile = |seed| DspProfile {
-        seed,
+    let fleet = fleet(&DspProfile {
         late_ppm: 100_000,
         late_by: Duration::from_millis(60),
         chunked_ppm: 300_000,
-        seats: vec![format!("d{seed}")],
         ..DspProfile::default()
-    };
-    let dsps = (0..DSPS as u64).map(profile).collect();
-    let fleet = dsp::start(dsps, &ServerOptions::default()).expect("a fleet");
+    });
     let keys = format!("http = {http:?}");
     let addresses: Vec<_> = fleet.addresses().iter().map(|it| (*it, keys.as_str())).collect();
     let rest = "[currency]\nrates = { EUR = \"1.08\", GBP = \"1.27\", JPY = \"0.0064\" }";
@@ -104,16 +107,8 @@ fn dsps_are_billed_what_was_sold_over_http2() {
 fn check_bills(http: &str) {
     let ms = Duration::from_millis;
     let latency = LatencySpread { min: Duration::ZERO, median: ms(2), p99: ms(15) };
-    let profile = |seed| DspProfile {
-        seed,
-        no_bid_ppm: 0,
-        latency,
-        notices: true,
-        seats: vec![format!("d{seed}")],
-        ..DspProfile::default()
-    };
-    let dsps = (0..DSPS as u64).map(profile).collect();
-    let fleet = dsp::start(dsps, &ServerOptions::default()).expect("a fleet");
+    let profile = DspProfile { no_bid_ppm: 0, latency, notices: true, ..DspProfile::default() };
+    let fleet = fleet(&profile);
     let keys = format!("http = {http:?}");
     let addresses: Vec<_> = fleet.addresses().iter().map(|it| (*it, keys.as_str())).collect();
     let record_dir = RecordDir::new();
