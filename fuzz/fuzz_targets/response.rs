@@ -22,6 +22,9 @@ fuzz_target!(|data: &[u8]| {
     // The specification's example answers carry these ids.
     let id = ["1234567890", "123"][usize::from(data.first().is_some_and(|byte| byte % 2 == 1))];
     let auction = Auction::new(id, &request, &MARKET).expect("the auction can be held");
+    if let Ok(text) = str::from_utf8(data) {
+        check_parsers(text);
+    }
     // Two DSPs respond: the second half of the bytes is the second's.
     let split = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (first, second) = data.split_at(split);
@@ -46,3 +49,17 @@ fuzz_target!(|data: &[u8]| {
     let bids = seats.iter().filter_map(|seat| seat["bid"].as_array()).map(Vec::len);
     assert_eq!(bids.sum::<usize>(), sales.len());
 });
+
+/// What is read at once is what the parser of single bids reads.
+fn check_parsers(text: &str) {
+    let bids = |text| {
+        let seats = openrtb::bid_texts(text).ok()?.seatbid.into_iter().flatten();
+        let bids = seats.flat_map(|seat| seat.bid);
+        bids.map(|bid| openrtb::parse_bid(bid.get()).ok()).collect::<Option<Vec<_>>>()
+    };
+    let at_once = openrtb::parse_response(text).ok().map(|response| {
+        let seats = response.seatbid.into_iter().flatten();
+        seats.flat_map(|seat| seat.bid).collect::<Vec<_>>()
+    });
+    assert_eq!(format!("{at_once:?}"), format!("{:?}", bids(text)));
+}

@@ -163,7 +163,7 @@ pub(crate) fn string_len(text: &[u8]) -> usize {
 }
 
 /// As [`string_len`], for a long string or one with escapes.
-fn escaped_string_len(text: &[u8]) -> usize {
+pub(crate) fn escaped_string_len(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(step) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += step;
@@ -176,7 +176,7 @@ fn escaped_string_len(text: &[u8]) -> usize {
 }
 
 /// Sets the high bit of each byte of `word` that equals `byte`; the lowest set bit is exact.
-const fn places_of(word: u64, byte: u8) -> u64 {
+pub(crate) const fn places_of(word: u64, byte: u8) -> u64 {
     const LOW: u64 = u64::MAX / 255;
     let differences = word ^ (LOW * byte as u64);
     differences.wrapping_sub(LOW) & !differences & (LOW << 7)

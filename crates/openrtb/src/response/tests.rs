@@ -1,5 +1,7 @@
 //! Tests of `response`.
 
+use units::Cpm;
+
 use super::*;
 use crate::invalid::InvalidReason;
 use crate::json::DEPTH_MAX;

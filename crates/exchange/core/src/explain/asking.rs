@@ -171,7 +171,7 @@ pub fn response_content(fate: ResponseFate, body: &[u8]) -> String {
             format!("more than {BIDS_MAX} bids in one response: only the first are judged")
         }
         (ResponseFate::NoBid, Ok(Ok(response))) => match response.nbr {
-            Some(nbr) => format!("a bid response without bids, nbr {}", shown(nbr.get())),
+            Some(nbr) => format!("a bid response without bids, nbr {}", shown(nbr)),
             None => "a bid response without bids".to_owned(),
         },
         (ResponseFate::NoBid, _) => "a bid response without bids".to_owned(),

@@ -35,7 +35,7 @@ const WARM_UP: usize = 50;
 /// Allocations, reallocations included, of one auction.
 const ALLOCATIONS_MAX: f64 = 85.0;
 /// Bytes allocated for one auction.
-const BYTES_MAX: f64 = 42_000.0;
+const BYTES_MAX: f64 = 37_000.0;
 /// System calls of one auction: a write and a read for each DSP and the caller, and at worst a
 /// wait before each read.
 const CALLS_MAX: f64 = 34.0;
