@@ -106,6 +106,8 @@ pub struct DspMetrics {
     pub retries: Counter,
     /// Answers drained after their auction closed.
     pub drained: Counter,
+    /// HTTP/2 streams reset after their auction closed.
+    pub streams_reset: Counter,
     /// Connections opened.
     pub opened: Counter,
     /// Open connections, busy or idle.

@@ -120,15 +120,17 @@ impl DspConnection {
     #[must_use]
     pub(super) fn finish_turn(&self, now: Instant) -> bool {
         let finished = self.http.finish_turn(now, |call| !call.is_awaited());
-        if let Err(error) = &finished {
-            debug!(address = %self.attempt.address, %error, "connection is dead");
+        match &finished {
+            Ok(reset) => self.peer.metrics.streams_reset.add(*reset),
+            Err(error) => debug!(address = %self.attempt.address, %error, "connection is dead"),
         }
         finished.is_ok()
     }
 
     /// Resets all streams whose auctions have given them up.
     pub(super) fn reset_given_up(&self, now: Instant) {
-        self.http.reset_given_up(now, |call| !call.is_awaited());
+        let reset = self.http.reset_given_up(now, |call| !call.is_awaited());
+        self.peer.metrics.streams_reset.add(reset);
     }
 
     /// Reads once.

@@ -109,6 +109,7 @@ struct DspView {
     /// Bids ignored because their response had too many.
     surplus_bids: u64,
     late_answers: u64,
+    streams_reset: u64,
     /// Most recent first, at most 20.
     last_errors: Vec<ErrorView>,
 }
@@ -325,6 +326,7 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> DspView {
         retries: sum(&shards, |shard| &shard.retries),
         surplus_bids: sum(&shards, |shard| &shard.surplus_bids),
         late_answers: sum(&shards, |shard| &shard.drained),
+        streams_reset: sum(&shards, |shard| &shard.streams_reset),
         last_errors: last_errors(&shards),
     }
 }

@@ -186,6 +186,7 @@ fn a_late_stream_is_reset_and_its_connection_goes_on() {
     assert_eq!(exchange.auction(&banner(r#","tmax":60"#)).status, 204);
     assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     assert_eq!(dsp.until_resets(1), [(1, Http2ErrorCode::CANCEL)]);
+    assert_eq!(exchange.count_dsp(0, |dsp| dsp.streams_reset.value()), 1);
     // What comes for it all the same is ignored.
     dsp.send(0, &dsp.requests()[0].ok(&bids(&bid("9"))));
     assert_eq!(exchange.auction(&banner("")).price(), "2");

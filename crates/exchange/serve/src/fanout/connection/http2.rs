@@ -100,27 +100,32 @@ impl<C> Http2<C> {
         begun.map(drop).map_err(|(stream, _)| stream.call)
     }
 
-    /// Resets the oldest streams, as long as their calls are given up.
-    pub(super) fn reset_oldest(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
+    /// Resets the oldest streams, as long as their calls are given up; returns how many.
+    pub(super) fn reset_oldest(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) -> u64 {
+        let mut reset = 0;
         loop {
             let oldest = self.client.calls().next().filter(|(_, stream)| is_given_up(&stream.call));
             let oldest = oldest.map(|(stream, _)| stream);
-            let Some(stream) = oldest.filter(|_| self.resets.take(now)) else { return };
+            let Some(stream) = oldest.filter(|_| self.resets.take(now)) else { return reset };
             self.client.cancel(stream);
+            reset += 1;
         }
     }
 
     /// Resets all streams whose calls are given up, as long as the server does not take it for an
-    /// attack.
-    pub(super) fn reset_all(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
+    /// attack; returns how many.
+    pub(super) fn reset_all(&mut self, now: Instant, is_given_up: impl Fn(&C) -> bool) -> u64 {
+        let mut reset = 0;
         let calls = self.client.calls().filter(|(_, stream)| is_given_up(&stream.call));
         let given_up: Vec<_> = calls.map(|(stream, _)| stream).collect();
         for stream in given_up {
             if !self.resets.take(now) {
-                return;
+                break;
             }
             self.client.cancel(stream);
+            reset += 1;
         }
+        reset
     }
 
     pub(super) fn output(&self) -> &[u8] {

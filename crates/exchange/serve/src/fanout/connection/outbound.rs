@@ -142,7 +142,8 @@ impl<C> OutboundConnection<C> {
         }
     }
 
-    /// Sends what this turn has added, and resets the oldest streams whose calls are given up.
+    /// Sends what this turn has added, and resets the oldest streams whose calls are given up;
+    /// returns how many.
     ///
     /// # Errors
     /// The connection is dead.
@@ -150,22 +151,22 @@ impl<C> OutboundConnection<C> {
         &self,
         now: Instant,
         is_given_up: impl Fn(&C) -> bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
         self.is_unfinished.set(false);
-        let Protocol::Http2(http2) = &mut *self.protocol.borrow_mut() else { return Ok(()) };
-        http2.reset_oldest(now, is_given_up);
-        if http2.output().is_empty() {
-            return Ok(());
+        let Protocol::Http2(http2) = &mut *self.protocol.borrow_mut() else { return Ok(0) };
+        let reset = http2.reset_oldest(now, is_given_up);
+        if !http2.output().is_empty() {
+            self.transport.borrow_mut().send(&[IoSlice::new(http2.output())])?;
+            http2.mark_sent();
         }
-        self.transport.borrow_mut().send(&[IoSlice::new(http2.output())])?;
-        http2.mark_sent();
-        Ok(())
+        Ok(reset)
     }
 
-    /// Resets all streams whose calls are given up.
-    pub(crate) fn reset_given_up(&self, now: Instant, is_given_up: impl Fn(&C) -> bool) {
-        if let Protocol::Http2(http2) = &mut *self.protocol.borrow_mut() {
-            http2.reset_all(now, is_given_up);
+    /// Resets all streams whose calls are given up; returns how many.
+    pub(crate) fn reset_given_up(&self, now: Instant, is_given_up: impl Fn(&C) -> bool) -> u64 {
+        match &mut *self.protocol.borrow_mut() {
+            Protocol::Http1(_) => 0,
+            Protocol::Http2(http2) => http2.reset_all(now, is_given_up),
         }
     }
 

@@ -58,6 +58,11 @@ fn expose_calls(generation: &Generation, page: &mut MetricsPage<'_>) -> fmt::Res
     for (id, shards) in generation.dsp_metrics() {
         drained.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.drained))?;
     }
+    let help = "HTTP/2 streams reset because their auction had closed.";
+    let mut reset = page.counters("exchange_dsp_streams_reset", help)?;
+    for (id, shards) in generation.dsp_metrics() {
+        reset.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.streams_reset))?;
+    }
     let mut opened = page.counters("exchange_dsp_connections_opened", "Connections opened.")?;
     for (id, shards) in generation.dsp_metrics() {
         opened.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.opened))?;
