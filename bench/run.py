@@ -71,6 +71,7 @@ SCENARIOS = (
     "memory",
     "calls",
     "hostile",
+    "hostile-one",
     "notices",
     "tls-gzip",
     "http2",
@@ -116,6 +117,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   memory     resident set under load; --soak for ten minutes
   calls      system calls per auction, by strace and perf where they are installed
   hostile    open loop with ten hostile DSPs among fifty, breaker off, then on; without them
+  hostile-one  one DSP of fifty answers late, or stops reading, over each version of HTTP
   notices    auctions per CPU-second with win, billing and loss notices, and without
   tls-gzip   the same with TLS to DSPs, gzip answers, both, neither; the floor beside each
   reload     open loop among 1,000 configured DSPs, reloaded every second; and left alone
@@ -344,6 +346,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "memory": lambda: scenarios.memory(bench, soak_s, say),
         "calls": lambda: scenarios.calls(bench, 3, say),
         "hostile": lambda: hostile.hostile(bench, args.open_seconds, args.open_share, say),
+        "hostile-one": lambda: hostile.one_of_fifty(bench, args.open_seconds, args.open_share, say),
         "notices": lambda: variants.run(bench, variants.notices(), rounds, say),
         "tls-gzip": lambda: variants.run(bench, variants.codings(), rounds, say),
         "http2": lambda: multiplexed.multiplexed(bench, rounds, say),

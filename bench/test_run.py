@@ -370,6 +370,15 @@ class Configurations(unittest.TestCase):
         kinds = [dsp["phase"][0]["kind"] for dsp in tomllib.loads(sick.profiles)["dsp"]]
         self.assertEqual(kinds, ["hang", "trickle", "reset", "malformed", "status"])
 
+    def test_one_sick_dsp_is_beside_forty_nine_over_each_version(self) -> None:
+        runs = hostile.one_sick_runs()
+        self.assertEqual(len({run.name for run in runs}), 6)
+        for run in runs:
+            (healthy,) = tomllib.loads(run.healthy.profiles)["dsp"]
+            self.assertEqual((healthy["count"], run.healthy.dsps), (49, 49))
+            self.assertEqual(run.name == run.base, run.sick is None and not run.deaf)
+            self.assertEqual(tomllib.loads(run.terms.dsp)["http"], run.base.split(",")[0])
+
     def test_profiles_are_written_only_where_the_command_line_cannot_say_it(self) -> None:
         self.assertEqual(FleetOptions(50, latency_ms=7).profile_file(), "")
         text = FleetOptions(50, 80, latency_ms=7, profile="notices = true\n").profile_file()

@@ -1,16 +1,32 @@
 """The cost of hostile DSPs to the healthy ones beside them: the same open loop without them, with
-them, and with them and breakers.
+them, and with them and breakers; and over each version of HTTP, the cost of a single DSP that
+answers late, or stops reading.
 
 Owns the split of the testbed's profile file, the runs, and the targets.
 """
 
 import re
-from dataclasses import replace
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver import figures
 from driver.figures import Sample
-from driver.programs import Bench, Fleet, FleetOptions, Load, Terms, fleet, hammer, serving
+from driver.programs import (
+    Bench,
+    Fleet,
+    FleetOptions,
+    Load,
+    Terms,
+    configuration,
+    fleet,
+    hammer,
+    serving,
+)
 from driver.scenarios import TMAX_MS
 from driver.throughput import START, Say, line, measure
 
@@ -27,6 +43,12 @@ SETTLE_S = 3
 BREAKER_OFF = "breaker = false\n"
 
 HEALTHY, HOSTILE = "dsp", "hostile"
+
+# Answers long after the deadline.
+LATE = """[[dsp]]
+bids = "30%"
+latency = { min = "400ms", median = "500ms", p99 = "600ms" }
+"""
 
 TARGETS = {
     "overshoot_p999_us": 1000.0,
@@ -55,61 +77,136 @@ def fleets_of(profiles: str) -> tuple[FleetOptions, FleetOptions]:
     return sides[0], sides[1]
 
 
+@dataclass(frozen=True)
+class Run:
+    """An open loop beside hostile DSPs, if any; `base` names the run without them."""
+
+    name: str
+    base: str
+    healthy: FleetOptions
+    sick: FleetOptions | None = None
+    # Whether there is a DSP that never reads, too.
+    deaf: bool = False
+    terms: Terms = Terms(dsp=BREAKER_OFF)
+
+
 def hostile(bench: Bench, seconds: int, share: float, say: Say) -> dict:
-    """Capacity with the healthy DSPs alone, then an open loop at a share of it, three times."""
+    """The DSPs of the profile file: without the hostile ones, with them, with breakers."""
     healthy, sick = fleets_of(PROFILES.read_text())
+    runs = (
+        Run("without", "without", healthy),
+        Run("breaker off", "without", healthy, sick),
+        Run("breaker on", "without", healthy, sick, terms=Terms()),
+    )
+    title = f"{sick.dsps} hostile DSPs beside {healthy.dsps}"
+    return open_loops(bench, ("hostile", title, runs), (seconds, share), say)
+
+
+def one_of_fifty(bench: Bench, seconds: int, share: float, say: Say) -> dict:
+    """A single sick DSP, over each version of HTTP."""
+    title = "one DSP of fifty answers late, or stops reading"
+    return open_loops(bench, ("hostile-one", title, one_sick_runs()), (seconds, share), say)
+
+
+def one_sick_runs() -> tuple[Run, ...]:
+    """Without breakers: they would soon leave the DSP alone."""
+    fleets, _ = fleets_of(PROFILES.read_text())
+    profiles = fleets.profiles.replace(f"count = {fleets.dsps}", "count = 49")
+    healthy = replace(fleets, dsps=49, profiles=profiles)
+    late = FleetOptions(1, profiles=LATE, name=HOSTILE)
+    runs = []
+    for http in ("1.1", "2"):
+        terms = Terms(dsp=f'{BREAKER_OFF}http = "{http}"\n')
+        base = f"{http}, without"
+        runs.append(Run(base, base, healthy, terms=terms))
+        runs.append(Run(f"{http}, late", base, healthy, late, terms=terms))
+        runs.append(Run(f"{http}, stops reading", base, healthy, deaf=True, terms=terms))
+    return tuple(runs)
+
+
+def open_loops(
+    bench: Bench, plan: tuple[str, str, tuple[Run, ...]], pace: tuple[int, float], say: Say
+) -> dict:
+    """Capacity with the healthy DSPs alone, then each run as an open loop at a share of it."""
+    (name, title, planned), (seconds, share) = plan, pace
     # Breakers must not mistake overload for faults: calls that are not made cost nothing.
-    terms = Terms(dsp=BREAKER_OFF)
-    with fleet(bench, healthy) as dsps, serving(bench, "vickrey", dsps, terms) as server:
+    first = planned[0]
+    with fleet(bench, first.healthy) as dsps, serving(bench, "vickrey", dsps, first.terms) as server:
         hammer(bench, server.url, START)
         load = Load(min(seconds, CAPACITY_S), in_flight=CAPACITY_IN_FLIGHT)
         closed = {"program": "vickrey"} | measure(bench, server, dsps, load)
     say(f"  closed loop       {line(closed)}")
     rate_per_s = max(1, int(share * closed["answers_per_s"]))
     load = Load(seconds, rate_per_s, TMAX_MS)
-    runs = []
-    for name, sides, breaker in (
-        ("without", [healthy], False),
-        ("breaker off", [healthy, sick], False),
-        ("breaker on", [healthy, sick], True),
-    ):
-        runs.append({"name": name} | open_loop(bench, sides, breaker, load))
-        runs[-1] |= against(runs[-1], runs[0], healthy.dsps)
-        runs[-1]["met"] = verdicts(runs[-1])
-        say(f"  {run_line(rate_per_s, runs[-1])}")
+    runs: dict[str, dict] = {}
+    for each in planned:
+        run = {"name": each.name} | open_loop(bench, each, load)
+        run |= against(run, runs.get(each.base, run), each.healthy.dsps)
+        runs[each.name] = run | {"met": verdicts(run)}
+        say(f"  {run_line(rate_per_s, runs[each.name])}")
     return {
-        "name": "hostile",
+        "name": name,
         "kind": "hostile",
-        "title": f"{sick.dsps} hostile DSPs beside {healthy.dsps}, {seconds} s a run",
+        "title": f"{title}, {seconds} s a run",
         "closed_loop": closed,
         "closed_loop_in_flight": CAPACITY_IN_FLIGHT,
         "share": share,
         "rate_per_s": rate_per_s,
         "tmax_ms": TMAX_MS,
         "targets": TARGETS,
-        "runs": runs,
-        "void": any(run["void"] for run in runs),
-        "problems": [problem for run in runs for problem in problems(run)],
+        "runs": list(runs.values()),
+        "void": any(run["void"] for run in runs.values()),
+        "problems": [problem for run in runs.values() for problem in problems(run)],
     }
 
 
-def open_loop(bench: Bench, sides: list[FleetOptions], breaker: bool, load: Load) -> dict:
+@contextmanager
+def deaf_dsp() -> Iterator[str]:
+    """A DSP that takes every connection and never reads: what is sent to it fills the buffers of its
+    kernel. Yields its table."""
+    is_over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        thread = threading.Thread(target=take_connections, args=(listener, is_over))
+        thread.start()
+        port = listener.getsockname()[1]
+        try:
+            yield f'[[dsp]]\nid = "{HOSTILE}-deaf"\nurl = "http://127.0.0.1:{port}/bid"\n'
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def take_connections(listener: socket.socket, is_over: threading.Event) -> None:
+    """Keeps each connection until its client closes it."""
+    poll, connections = select.poll(), {}
+    poll.register(listener, select.POLLIN)
+    while not is_over.is_set():
+        for descriptor, _ in poll.poll(100):
+            if descriptor == listener.fileno():
+                connection, _ = listener.accept()
+                connections[connection.fileno()] = connection
+                poll.register(connection, select.POLLRDHUP)
+            else:
+                poll.unregister(descriptor)
+                connections.pop(descriptor).close()
+    for connection in connections.values():
+        connection.close()
+
+
+def open_loop(bench: Bench, run: Run, load: Load) -> dict:
     """One run, and the counts of the healthy DSPs and the exchange, both since their start."""
-    terms = Terms() if breaker else Terms(dsp=BREAKER_OFF)
-    hurt = {}
-    with fleet(bench, sides[0]) as healthy:
-        fleets: list[Fleet] = [healthy]
-        if len(sides) > 1:
-            with fleet(bench, sides[1]) as sick:
-                fleets.append(sick)
-                before, measured, after = one_window(bench, fleets, terms, load)
-                hurt = sick.totals()
-        else:
-            before, measured, after = one_window(bench, fleets, terms, load)
-        totals = healthy.totals()
+    with ExitStack() as stack:
+        fleets = [
+            stack.enter_context(fleet(bench, side)) for side in (run.healthy, run.sick) if side
+        ]
+        tables = configuration(bench, fleets, run.terms)
+        if run.deaf:
+            own = "[[dsp]]\n" + run.terms.dsp
+            tables += stack.enter_context(deaf_dsp()).replace("[[dsp]]\n", own)
+        before, measured, after = one_window(bench, fleets, tables, load)
+        totals, *hurt = (side.totals() for side in fleets)
     counts = figures.since(before, after)
     return measured | {
-        "breaker": breaker,
         "overshoot_exchange_us": figures.overshoot_us(
             counts, int(figures.total(counts, "vickrey_exchange_auctions_total"))
         ),
@@ -117,15 +214,15 @@ def open_loop(bench: Bench, sides: list[FleetOptions], breaker: bool, load: Load
         "healthy": books_of_bids(totals, after),
         "healthy_calls_in_window": calls_of(counts, HEALTHY),
         "hostile_calls_in_window": calls_of(counts, HOSTILE),
-        "hostile": hurt,
+        "hostile": hurt[0] if hurt else {"deaf": 1} if run.deaf else {},
     }
 
 
 def one_window(
-    bench: Bench, fleets: list[Fleet], terms: Terms, load: Load
+    bench: Bench, fleets: list[Fleet], tables: str, load: Load
 ) -> tuple[list[Sample], dict, list[Sample]]:
-    """A fresh exchange, warmed up under the load that is then measured."""
-    with serving(bench, "vickrey", fleets, terms) as server:
+    """A fresh exchange with this configuration, warmed up under the load that is then measured."""
+    with serving(bench, "vickrey", fleets, file_text=tables) as server:
         hammer(bench, server.url, START)
         hammer(bench, server.url, replace(load, seconds=SETTLE_S))
         before = server.metrics()
