@@ -6,6 +6,7 @@ mod browser;
 mod budgets;
 mod callers;
 mod ceilings;
+mod cuts;
 mod deadline;
 mod direct;
 mod fixtures;
