@@ -316,16 +316,6 @@ pub fn is_json(text: &str) -> bool {
     !deeper_than(text.as_bytes(), DEPTH_MAX) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// `text` escaped for the inside of a JSON string.
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-    if text.bytes().all(is_plain) {
-        return Cow::Borrowed(text);
-    }
-    let quoted = serde_json::Value::from(text).to_string();
-    Cow::Owned(quoted[1..quoted.len() - 1].to_owned())
-}
-
 /// Parses `text`; an error has the path of the first problem.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, InvalidRequest> {
     if deeper_than(text.as_bytes(), DEPTH_MAX) {
@@ -480,12 +470,6 @@ mod tests {
         let quoted = format!("[\"{}\\\"{}\"]", "[".repeat(70), "{".repeat(70));
         assert!(is_json(&quoted));
         assert!(!is_json("[1,"));
-    }
-
-    #[test]
-    fn strings_are_escaped_where_needed() {
-        assert!(matches!(escaped("plain é"), Cow::Borrowed("plain é")));
-        assert_eq!(escaped("a\"b\\c\n\u{1}"), r#"a\"b\\c\n\u0001"#);
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub use imp::{
     Native, Pmp, Qty, TimedMedia,
 };
 pub use invalid::{InvalidReason, InvalidRequest, error_json};
-pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
-pub use members::{members, request_id, string};
+pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, is_json};
+pub use members::{escaped, members, request_id, string};
 pub use native::{add_tracker, native_strings};
 pub use outbound::{
     DataMembers, DataPlace, DataSpot, DealMask, Editor, ImpMask, Outbound, OutboundView,

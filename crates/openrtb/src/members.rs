@@ -1,10 +1,11 @@
-//! Members of JSON objects and elements of arrays as text, and unescaped strings.
+//! Members of JSON objects and elements of arrays as text, and strings with and without escapes.
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::fmt::Write as _;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -53,10 +54,35 @@ pub fn request_id(text: &str) -> Option<&str> {
 /// half of a surrogate pair.
 pub fn string(text: &str) -> Option<Cow<'_, str>> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
-    if inside.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+    if plain_len(inside.as_bytes()) == inside.len() {
         return Some(Cow::Borrowed(inside));
     }
     serde_json::from_str(text).ok().map(Cow::Owned)
+}
+
+/// `text` escaped for the inside of a JSON string (RFC 8259, section 7).
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    let mut plain = plain_len(text.as_bytes());
+    if plain == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some(special) = rest.as_bytes().get(plain) {
+        out.push_str(&rest[..plain]);
+        match special {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            control => drop(write!(out, "\\u{control:04x}")),
+        }
+        rest = &rest[plain + 1..];
+        plain = plain_len(rest.as_bytes());
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// The values of all members with this key in the object `text`, as JSON text.
@@ -173,6 +199,29 @@ pub(crate) fn escaped_string_len(text: &[u8]) -> usize {
         at += 2;
     }
     text.len()
+}
+
+/// Length of `text` before the first byte that no JSON string contains as it is: a quote, a
+/// backslash or a control character.
+#[inline]
+pub(crate) fn plain_len(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*word);
+        let special = places_of(word, b'"') | places_of(word, b'\\') | controls_of(word);
+        if special != 0 {
+            return at + special.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
+    text[at..].iter().position(is_special).map_or(text.len(), |step| at + step)
+}
+
+/// Sets the high bit of each byte of `word` below 0x20; the lowest set bit is exact.
+const fn controls_of(word: u64) -> u64 {
+    const LOW: u64 = u64::MAX / 255;
+    word.wrapping_sub(LOW * 0x20) & !word & (LOW << 7)
 }
 
 /// Sets the high bit of each byte of `word` that equals `byte`; the lowest set bit is exact.

@@ -9,8 +9,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::json::Text;
-use crate::json::{DEPTH_MAX, deeper_than, escaped};
-use crate::members::{members, string};
+use crate::json::{DEPTH_MAX, deeper_than};
+use crate::members::{escaped, members, string};
 
 /// Adds `url` to the impression trackers of native markup, JSON with or without the outer `native`.
 /// None if it is not such JSON.

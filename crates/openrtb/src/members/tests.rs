@@ -44,12 +44,29 @@ fn strings_are_undone() {
     }
 }
 
+#[test]
+fn strings_are_escaped_where_needed() {
+    assert!(matches!(escaped("plain é"), Cow::Borrowed("plain é")));
+    assert_eq!(escaped("a\"b\\c\n\r\t\u{1}é\u{1f}"), r#"a\"b\\c\n\r\t\u0001é\u001f"#);
+}
+
 proptest! {
     #[test]
     fn what_is_escaped_is_undone(text in any::<String>()) {
-        let quoted = format!("\"{}\"", crate::escaped(&text));
+        let quoted = format!("\"{}\"", escaped(&text));
         prop_assert!(crate::is_json(&quoted));
         let undone = string(&quoted);
         prop_assert_eq!(undone.as_deref(), Some(&*text));
+    }
+
+    #[test]
+    fn the_plain_start_ends_at_the_first_special_byte(
+        before in r#"[^\x00-\x1f"\\]{0,20}"#,
+        special in r#"[\x00-\x1f"\\]"#,
+        after in any::<String>(),
+    ) {
+        let text = format!("{before}{special}{after}");
+        prop_assert_eq!(plain_len(text.as_bytes()), before.len());
+        prop_assert_eq!(plain_len(before.as_bytes()), before.len());
     }
 }

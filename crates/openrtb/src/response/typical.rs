@@ -7,7 +7,7 @@
 
 use super::bid::{BID_LIST_MAX, Bid, BidResponse, SeatBid};
 use crate::json::Text;
-use crate::members::{escaped_string_len, places_of};
+use crate::members::{escaped_string_len, plain_len};
 
 /// Deepest nesting of values that are skipped, such as `ext`.
 const DEPTH_MAX: usize = 16;
@@ -240,22 +240,7 @@ impl<'t> TypicalCursor<'t> {
     fn plain_string(&mut self) -> Option<&'t str> {
         self.take(b'"')?;
         let start = self.at;
-        let mut end = start;
-        // Most end within a word or two.
-        while let Some(word) = self.bytes.get(end..).and_then(|rest| rest.first_chunk()) {
-            let word = u64::from_le_bytes(*word);
-            let special = places_of(word, b'"') | places_of(word, b'\\') | controls_of(word);
-            if special != 0 {
-                end += special.trailing_zeros() as usize / 8;
-                break;
-            }
-            end += 8;
-        }
-        // Short of the last word, this is the quote already.
-        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
-        while !is_special(self.bytes.get(end)?) {
-            end += 1;
-        }
+        let end = start + plain_len(&self.bytes[start..]);
         self.at = end;
         self.take_now(b'"')?;
         Some(&self.text[start..end])
@@ -334,12 +319,6 @@ impl<'t> TypicalCursor<'t> {
             self.at += 1;
         }
     }
-}
-
-/// Sets the high bit of each byte of `word` that is a control character; the lowest set bit is exact.
-const fn controls_of(word: u64) -> u64 {
-    const LOW: u64 = u64::MAX / 255;
-    word.wrapping_sub(LOW * 0x20) & !word & (LOW << 7)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! `\u007b` and `\u007d`. Knows no kinds of notices.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +16,10 @@ use units::{Cpm, Currency, Multiplier, Ppm};
 
 const PREFIX: &str = "AUCTION_";
 
+/// Finds [`PREFIX`]. To prepare such a search takes longer than most searches.
+static PREFIX_FINDER: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(PREFIX));
+
 const NAME_BYTES_MAX: usize = 32;
 
 /// Longest value of a macro. [`crate::Market::bid_macros_max`] limits macros per bid.
@@ -22,7 +27,7 @@ pub const VALUE_BYTES_MAX: usize = 256;
 
 /// An upper bound of the number of macros in `text`, known or not, escaped or not.
 pub fn macros_len(text: &str) -> usize {
-    memmem::find_iter(text.as_bytes(), PREFIX).count()
+    PREFIX_FINDER.find_iter(text.as_bytes()).count()
 }
 
 /// Upper bound of macros in `json` after unescaping: all dollar signs, and escapes that may hide
@@ -158,7 +163,7 @@ fn replace_macros(
     mut write: impl FnMut(&str, &mut String) -> Option<()>,
 ) {
     let mut rest = text;
-    while let Some(prefix) = memmem::find(rest.as_bytes(), PREFIX.as_bytes()) {
+    while let Some(prefix) = PREFIX_FINDER.find(rest.as_bytes()) {
         let (before, name) = (&rest[..prefix], &rest[prefix + PREFIX.len()..]);
         let start = opener(before);
         out.push_str(&before[..start.unwrap_or(prefix)]);
