@@ -423,7 +423,9 @@ fn request(notice: &Notice) -> Option<Rc<NoticeRequest>> {
     let target = NoticeTarget::parse(notice.url())?;
     let request = NoticeRequest::get(&target, target.path_and_query).with("user-agent", "vickrey");
     let forwarded = notice.forwarded().headers();
-    Some(Rc::new(forwarded.fold(request, |request, (name, value)| request.with(name, value))))
+    Some(Rc::new(
+        forwarded.fold(request, |request, (name, value)| request.with(name, value.to_owned())),
+    ))
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl NodeClient {
             .with(NODE_HEADER, beacon.node.to_string())
             .with("x-forwarded-for", beacon.device.to_string());
         if let Some(agent) = beacon.user_agent {
-            request = request.with("user-agent", agent);
+            request = request.with("user-agent", agent.to_owned());
         }
         let (done, answered) = oneshot::channel();
         self.client.call(NoticeCall {

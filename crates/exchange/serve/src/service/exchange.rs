@@ -57,7 +57,7 @@ use crate::shard::{ExchangeShard, ShardParts, SharedMarkupStore};
 pub const BUDGETS: Port<Budgets> = Port::new("budgets");
 
 /// How long beacons and notices gather for one commit; no browser notices twice this delay.
-const LINGER: Duration = Duration::from_millis(10);
+const LINGER: Duration = Duration::from_millis(20);
 
 /// A running exchange.
 #[derive(Debug)]

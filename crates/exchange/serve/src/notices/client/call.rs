@@ -1,5 +1,6 @@
 //! A call of a notice URL: what is sent, and how it ends.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::IoSlice;
 use std::rc::Rc;
@@ -44,7 +45,7 @@ pub struct NoticeRequest {
     pub host: NoticeHost,
     /// Path and query.
     pub path: String,
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'static str, Cow<'static, str>)>,
 }
 
 impl NoticeRequest {
@@ -54,30 +55,36 @@ impl NoticeRequest {
         if !path_and_query.starts_with('/') {
             path.push('/');
         }
-        for letter in path_and_query.chars() {
-            // Not allowed in a URI (RFC 3986, appendix A).
-            if letter.is_ascii_graphic() && !"\"<>`".contains(letter) {
-                path.push(letter);
-                continue;
-            }
+        let mut rest = path_and_query;
+        // Nearly all URLs are printable, and copied at once.
+        while let Some(at) = rest.bytes().position(is_not_in_uris) {
+            path.push_str(&rest[..at]);
+            let letter = rest[at..].chars().next().expect("a letter begins behind ASCII");
             for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
                 let _ = write!(path, "%{byte:02X}");
             }
+            rest = &rest[at + letter.len_utf8()..];
         }
+        path.push_str(rest);
         let host = target.host.to_ascii_lowercase();
         let host = NoticeHost { is_tls: target.is_tls, host, port: target.port };
-        Self { host, path, fields: vec![("accept", "*/*".to_owned())] }
+        Self { host, path, fields: vec![("accept", Cow::Borrowed("*/*"))] }
     }
 
     /// Adds a header field, unless its value is not printable: a line's end would begin another.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         let value = value.into();
         if value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
             self.fields.push((name, value));
         }
         self
     }
+}
+
+/// Whether a URI must encode this byte (RFC 3986, appendix A).
+fn is_not_in_uris(byte: u8) -> bool {
+    !byte.is_ascii_graphic() || matches!(byte, b'"' | b'<' | b'>' | b'`')
 }
 
 /// How a call ends.
@@ -152,7 +159,7 @@ impl CallMessage for RequestMessage<'_> {
 
     fn http2<T>(&self, write: impl FnOnce(&[(&str, &str)], &[u8]) -> T) -> T {
         let NoticeRequest { path, fields, .. } = self.request;
-        let own = fields.iter().map(|(name, value)| (*name, value.as_str()));
+        let own = fields.iter().map(|(name, value)| (*name, &**value));
         let fields: Vec<_> = [(":path", path.as_str())].into_iter().chain(own).collect();
         write(&fields, &[])
     }
