@@ -1,5 +1,6 @@
 //! One shard of the exchange: its DSP connections, counters and current configuration.
 
+mod closes;
 mod markup_store;
 
 use std::cell::{RefCell, RefMut};
@@ -27,6 +28,7 @@ use crate::guards::{GuardId, GuardPort, SharedGuard};
 use crate::metrics::{DspMetrics, EnrichmentMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{MarkupFetch, NodeClient, NoticeCommand, NoticeSender};
 use crate::recording::Recorder;
+use closes::PendingCloses;
 
 pub use markup_store::{MARKUP_STORE, MarkupStore, SharedMarkupStore};
 
@@ -68,6 +70,7 @@ pub struct ExchangeShard {
     /// Pools of former generations with running calls.
     retired: RefCell<Vec<Rc<DspPool>>>,
     origin: Instant,
+    pub(crate) closes: PendingCloses,
     body_buffers: RefCell<Vec<Vec<u8>>>,
     /// For values of requests.
     value: RefCell<String>,
@@ -148,6 +151,7 @@ impl ExchangeShard {
             reactor,
             retired: RefCell::default(),
             origin: Instant::now(),
+            closes: PendingCloses::default(),
             body_buffers: RefCell::default(),
             value: RefCell::default(),
         }

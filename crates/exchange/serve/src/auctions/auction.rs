@@ -69,6 +69,7 @@ pub async fn run(
     snapshot: &Rc<ShardSnapshot>,
     request: AuctionRequest<'_>,
 ) -> AuctionReply {
+    shard.closes.give_way().await;
     let received = Instant::now();
     shard.metrics.receive.record(received - request.arrival);
     let reply = reply(shard, snapshot, received, request).await;
@@ -313,7 +314,9 @@ impl<'r> AuctionRun<'r> {
         let round = ask_all(&outbound, &requests, shard.body_buffer());
         // Direct campaigns bid while DSPs think.
         let direct = DirectBids::bid(shard, snapshot, auction, body.as_bytes(), choice.direct);
+        let close = shard.closes.add(shard.instant(schedule.close));
         let outcomes = round.collect().await;
+        drop(close);
         let outcomes = collected.get_or_init(|| outcomes);
         guard.timings.collected = Some(Instant::now());
         let direct = direct.as_ref();
