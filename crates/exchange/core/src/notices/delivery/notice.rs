@@ -87,7 +87,7 @@ impl Notice {
             Err(NoticeError::Length)
         } else if !schemes.iter().any(starts) {
             Err(NoticeError::Scheme)
-        } else if url.bytes().fold(false, |bad, byte| bad | (byte <= b' ') | (byte == 0x7F)) {
+        } else if url.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
             Err(NoticeError::Character)
         } else {
             Ok(Self { dsp, url, forwarded })
